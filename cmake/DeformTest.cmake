@@ -1,0 +1,20 @@
+# deform_add_test(NAME SOURCES … [LIBS …] [LABELS …]): a GoogleTest program known to ctest.
+include_guard()
+include(CTest)
+find_package(GTest REQUIRED)
+
+function(deform_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;LABELS")
+  if(NOT DEFORM_BUILD_TESTS)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} deform_warnings GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    DEFORM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
+  if(NOT arg_LABELS)
+    set(arg_LABELS fast)
+  endif()
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
+endfunction()

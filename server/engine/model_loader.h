@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/model.h"
+#include "engine/package_manifest.h"
+
+namespace deform::engine {
+
+// Turns a verified package folder into a network on a device. The seam between lifecycle/ and
+// engine/aoti (and a fake in tests). Thread-safe.
+class ModelLoader {
+ public:
+  virtual ~ModelLoader() = default;
+
+  // device: "cpu" or "cuda:N". REQUIRES: VerifyPackageFiles passed. FAILED_PRECONDITION, reason
+  // NO_BACKEND, lists each artifact of the package and why it was passed over; a failed load
+  // leaves nothing behind, in memory or on disk.
+  virtual absl::StatusOr<std::unique_ptr<Model>> Load(const PackageManifest& manifest,
+                                                      const std::string& folder,
+                                                      const std::string& device) = 0;
+};
+
+}  // namespace deform::engine
