@@ -31,9 +31,7 @@ def id_map(response) -> np.ndarray:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_instance_answer_equals_hugging_face(channel, seed):
     ours = decode(ask(channel, encoded(seed), "INSTANCE", "HF"))
-    assert_same_segments(
-        ours, reference_model.instance(seed), min_iou=0.99, score_tolerance=1e-3
-    )
+    assert_same_segments(ours, reference_model.instance(seed), min_iou=0.99, score_tolerance=1e-3)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

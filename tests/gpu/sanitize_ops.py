@@ -29,9 +29,9 @@ def main() -> int:
         cells = int(sizes.sum())
         level_count = len(levels)
         # Up to half a map outside on every side, so that each border case occurs.
-        locations = torch.rand(
-            batch, queries, heads, level_count, points, 2, generator=generator
-        ) * 2 - 0.5
+        locations = (
+            torch.rand(batch, queries, heads, level_count, points, 2, generator=generator) * 2 - 0.5
+        )
         locations.view(-1)[0] = float("nan")
         locations.view(-1)[-1] = float("inf")
         for dtype in DTYPES:

@@ -35,6 +35,7 @@ class AveragedWeights:
     """Exponential moving average of a model's floating-point state, batch norm's included."""
 
     def __init__(self, model: nn.Module) -> None:
+        """Starts from ``model``'s present state, which it goes on reading."""
         self._live = {k: v for k, v in model.state_dict().items() if v.is_floating_point()}
         self.values = {k: v.detach().float().clone() for k, v in self._live.items()}
 
@@ -111,7 +112,8 @@ def load_checkpoint(
 ) -> Progress:
     """Restores the state saved in ``folder`` in place.
 
-    Raises FileNotFoundError if there is none and KeyError, naming the tensor, if one is missing.
+    Raises FileNotFoundError if there is none and KeyError, naming a tensor, if the checkpoint is
+    another architecture's or lacks a file.
     """
     progress = load_progress(folder)
     if progress is None:
@@ -128,6 +130,9 @@ def load_checkpoint(
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
-    for name, tensor, _ in _tensors(model, average, optimizer):
+    live = {name: tensor for name, tensor, _ in _tensors(model, average, optimizer)}
+    for name in sorted(live.keys() ^ stored.keys()):
+        raise KeyError(f"{name} is {'missing from' if name in live else 'only in'} the checkpoint")
+    for name, tensor in live.items():
         tensor.copy_(stored[name])
     return progress

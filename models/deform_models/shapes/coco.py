@@ -106,6 +106,7 @@ class PanopticWriter:
     """
 
     def __init__(self, folder: Path, stem: str = "panoptic") -> None:
+        """Makes the folder for the id maps."""
         self._json_path = folder / f"{stem}.json"
         self._png_folder = folder / stem
         self._png_folder.mkdir(parents=True, exist_ok=True)

@@ -64,7 +64,7 @@ def write_and_score(
     for category in CATEGORIES:
         per_class = scores["per_class"]
         row = per_class.get(category.id, per_class.get(str(category.id)))
-        if row is not None:
+        if row is not None and row["pq"] >= 0:  # −1 stands for a category that never occurs
             named[category.name] = row
     return named
 

@@ -46,7 +46,6 @@ class _Slot:
 
 
 def _work(orders: Connection, slots: list[_Slot], size: tuple[int, int], parent: int) -> None:
-    cv2.setNumThreads(1)
     os.nice(5)
     while True:
         while not orders.poll(5.0):
@@ -68,6 +67,7 @@ class ScenePool:
     """
 
     def __init__(self, capacity: int, size: tuple[int, int], first_seed: int) -> None:
+        """``capacity`` must be a multiple of CHUNK (else ValueError), ``size`` (height, width)."""
         if capacity % CHUNK:
             raise ValueError(f"capacity must be a multiple of {CHUNK}, got {capacity}")
         self.capacity, self.filled, self.next_seed = capacity, 0, first_seed
@@ -76,10 +76,16 @@ class ScenePool:
         self._workers: list[multiprocessing.process.BaseProcess] = []
         self._connections: list[Connection] = []
         self._slots: list[list[_Slot]] = []
+        self._pinned: list[np.ndarray] = []
         self._uploading: deque[tuple[int, int, torch.cuda.Event]] = deque()
 
     def fork(self, workers: int) -> None:
-        """Starts the worker processes. CUDA must not be initialised yet."""
+        """Starts the worker processes. CUDA must not be initialised yet.
+
+        OpenCV runs single-threaded in this process from here on.
+        """
+        # A child can't use the threads of its parent's OpenCV, and would wait for them for ever.
+        cv2.setNumThreads(1)
         context = multiprocessing.get_context("fork")
         for _ in range(workers):
             slots = [_Slot(self._size) for _ in range(SLOTS_PER_WORKER)]
@@ -112,6 +118,7 @@ class ScenePool:
             for slot in (s for slots in self._slots for s in slots):
                 flat = slot.flat
                 torch.cuda.cudart().cudaHostRegister(flat.ctypes.data, flat.nbytes, 0)
+                self._pinned.append(flat)
 
     def _store(self, slot: _Slot) -> None:
         target = slice(self._position, self._position + CHUNK)
@@ -159,7 +166,15 @@ class ScenePool:
         return images, maps, self._labels.index_select(0, index).long()
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Ends the workers and lets go of the pinned memory.
+
+        Memory freed while CUDA still holds it as pinned makes later copies from its addresses fail.
+        """
+        if self._pinned:
+            torch.cuda.synchronize()
+            for flat in self._pinned:
+                torch.cuda.cudart().cudaHostUnregister(flat.ctypes.data)
+            self._pinned.clear()
         for process in self._workers:
             process.terminate()
         for process in self._workers:

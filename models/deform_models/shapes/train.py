@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,7 @@ class Trainer:
     """The live training state: network, average, optimizer, counters. One thread."""
 
     def __init__(self, options: Options) -> None:
+        """Builds the state afresh or from the checkpoint that ``options`` name."""
         self.options = options
         model = build_model(options.seed).to(options.device, memory_format=torch.channels_last)
         self.model = model.train()
@@ -106,9 +108,7 @@ class Trainer:
         self.optimizer = build_optimizer(model, options.learning_rate)
         self.progress = Progress(next_scene_seed=TRAINING_SEED)
         if load_progress(options.checkpoint) is not None:
-            self.progress = load_checkpoint(
-                options.checkpoint, model, self.average, self.optimizer
-            )
+            self.progress = load_checkpoint(options.checkpoint, model, self.average, self.optimizer)
         self.generator = torch.Generator(options.device)
         self._forward = torch.compile(model) if options.compile else model
 
@@ -237,7 +237,7 @@ def _train(options: Options, started: float, pool: ScenePool, earlier: Progress)
     return trainer
 
 
-def _parse(started: float) -> Options:
+def _parse() -> Options:
     parser = argparse.ArgumentParser(description="Train the shapes model.")
     parser.add_argument("--checkpoint", type=Path, required=True, help="read and written")
     parser.add_argument("--export", type=Path, help="write the averaged model here at the end")
@@ -266,10 +266,22 @@ def _parse(started: float) -> Options:
     return Options(**arguments)
 
 
+def _process_start() -> float:
+    """The monotonic time at which this process started, imports included; now if unknown."""
+    now = time.monotonic()
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        born = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - born
+    except (OSError, ValueError, IndexError):
+        return now
+    return now - age if 0 <= age < 3600 else now
+
+
 def main() -> None:
     """Command line entry point."""
-    started = time.monotonic()
-    options = _parse(started)
+    started = _process_start()
+    options = _parse()
     trainer = train(options, started)
     folder = options.export or options.checkpoint.with_name(options.checkpoint.name + ".model")
     export_model(trainer.averaged_state(), folder)
