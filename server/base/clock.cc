@@ -29,8 +29,8 @@ void ManualClock::WaitUntil(std::condition_variable& condition, std::unique_lock
   {
     std::lock_guard own_lock(mutex_);
     if (now_ >= deadline) return;
-    waiter = waiters_.insert(
-        waiters_.end(), {&condition, lock.mutex(), /*timed=*/deadline != TimePoint::max()});
+    waiter = waiters_.insert(waiters_.end(),
+                             {&condition, lock.mutex(), /*timed=*/deadline != TimePoint::max()});
     waiters_changed_.notify_all();
   }
   condition.wait(lock);

@@ -41,10 +41,9 @@ std::optional<ErrorDetails> GetErrorDetails(const absl::Status& status);
 }  // namespace deform::base
 
 // Returns from the enclosing function with the Status of `expression` when that is not OK.
-#define DEFORM_RETURN_IF_ERROR(expression)                          \
-  do {                                                              \
-    if (absl::Status deform_status_ = (expression); !deform_status_.ok()) \
-      return deform_status_;                                        \
+#define DEFORM_RETURN_IF_ERROR(expression)                                                       \
+  do {                                                                                           \
+    if (absl::Status deform_status_ = (expression); !deform_status_.ok()) return deform_status_; \
   } while (false)
 
 #define DEFORM_CONCAT_INNER_(a, b) a##b

@@ -12,9 +12,8 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 
 // From the shortest stage worth telling from nothing to about a minute, near-even on a log scale.
 const Buckets& DurationBuckets() {
-  static const Buckets* const buckets = new Buckets{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
-                                                    0.05,   0.1,   0.2,   0.5,   1,    2,
-                                                    5,      10,    20,    30,    60};
+  static const Buckets* const buckets = new Buckets{
+      0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60};
   return *buckets;
 }
 
@@ -144,8 +143,7 @@ prometheus::Gauge& Metrics::ModelReady(const std::string& model, const std::stri
   return model_ready_.Add({{"model", model}, {"version", version}});
 }
 
-prometheus::Counter& Metrics::ModelLoadsTotal(const std::string& model,
-                                              const std::string& result) {
+prometheus::Counter& Metrics::ModelLoadsTotal(const std::string& model, const std::string& result) {
   return model_loads_total_.Add({{"model", model}, {"result", result}});
 }
 

@@ -12,12 +12,10 @@ base::TimePoint BatchDueAt(const BatchPolicy& policy, size_t waiting_requests, i
   return oldest + policy.max_queue_delay;
 }
 
-std::chrono::milliseconds RetryAfter(const BatchPolicy& policy, int64_t waiting_rows,
-                                     base::Duration batch_time) {
+std::chrono::milliseconds RetryAfter(int64_t waiting, int at_once, base::Duration batch_time) {
   constexpr std::chrono::milliseconds kShortest{10};
   constexpr std::chrono::milliseconds kLongest{30'000};
-  const int64_t rows_a_batch = std::max(policy.max_batch, 1);
-  const int64_t batches = (std::max<int64_t>(waiting_rows, 1) + rows_a_batch - 1) / rows_a_batch;
+  const int64_t batches = (std::max<int64_t>(waiting, 1) + at_once - 1) / at_once;
   // In floating point: a product of ticks could overflow before it is clamped.
   const double estimate_ms =
       std::chrono::duration<double, std::milli>(batch_time).count() * static_cast<double>(batches);

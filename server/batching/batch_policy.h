@@ -20,9 +20,9 @@ struct BatchPolicy {
 base::TimePoint BatchDueAt(const BatchPolicy& policy, size_t waiting_requests, int64_t waiting_rows,
                            base::TimePoint oldest);
 
-// After how long a request that found the queue full may try again: the batches that wait, each
-// taking `batch_time` (0 when none was measured), within 10 ms and 30 s.
-std::chrono::milliseconds RetryAfter(const BatchPolicy& policy, int64_t waiting_rows,
-                                     base::Duration batch_time);
+// After how long a request that found no room may try again: what it takes to work off `waiting`
+// units, `at_once` of them in `batch_time` (0 when none was measured), within 10 ms and 30 s.
+// REQUIRES: at_once >= 1.
+std::chrono::milliseconds RetryAfter(int64_t waiting, int at_once, base::Duration batch_time);
 
 }  // namespace deform::batching

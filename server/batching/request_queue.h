@@ -24,8 +24,8 @@ class RequestQueue {
     Payload payload;
     int rows = 1;  // that stay together in one batch; at least 1
     base::TimePoint deadline = base::TimePoint::max();
-    base::CancellationPtr cancellation = nullptr;  // may be null
-    base::TimePoint enqueued{};                    // set by Push
+    base::CancellationPtr cancellation{};  // may be null
+    base::TimePoint enqueued{};            // set by Push
   };
   // An entry that left the queue without having been dispatched; its owner still has to answer it.
   struct Dropped {

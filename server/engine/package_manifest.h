@@ -25,7 +25,7 @@ struct Label {
   int32_t id = 0;           // class index of the network
   int32_t category_id = 0;  // id in the data set
   std::string name;
-  std::optional<bool> is_thing;  // nullopt: not known
+  std::optional<bool> is_thing;    // nullopt: not known
   std::array<uint8_t, 3> color{};  // RGB
 };
 
@@ -89,12 +89,13 @@ struct PackageManifest {
 };
 
 // Parses and checks the text of package.json. Every fault is named by its JSON path
-// ("artifacts[0].file: …"), all of them in one message. File names with a separator, ".." or a
-// leading dot are refused.
+// ("artifacts[0].file: …"), all of them in one message: FAILED_PRECONDITION, reason
+// PACKAGE_INVALID, a field violation for each. File names with a separator, ".." or a leading dot
+// are refused, and so are keys that the schema doesn't know.
 absl::StatusOr<PackageManifest> ParsePackageManifest(std::string_view json);
 
 // Refuses a package folder whose files differ in size or SHA-256 from the manifest's, or that
-// lacks one. FAILED_PRECONDITION names the file (its name, no path).
+// lacks one. FAILED_PRECONDITION, reason PACKAGE_DAMAGED, names the file (its name, no path).
 absl::Status VerifyPackageFiles(const PackageManifest& manifest, const std::string& folder);
 
 }  // namespace deform::engine

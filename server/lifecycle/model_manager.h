@@ -32,8 +32,9 @@ class ModelManager {
     std::string repository;
     std::string device = "cpu";  // "cpu" or "cuda:N"
   };
-  // Called outside of locks, from the loading thread, when a model's readiness changes and once
-  // with name "" when readiness of the whole (every model serves) changes.
+  // Called outside of locks, from the loading thread: with false once for each model found, before
+  // any is loaded, then when a model's readiness changes, and with name "" when that of the whole
+  // (every model found serves) does.
   using ReadinessListener = std::function<void(const std::string& name, bool ready)>;
 
   ModelManager(Options options, engine::ModelLoader* loader, base::Metrics* metrics);
@@ -64,8 +65,9 @@ class ModelManager {
     ModelHandle handle;
   };
 
-  absl::Status LoadOne(const std::string& name, int64_t version);
+  void LoadOne(const std::string& name, int64_t version);
   void SetState(const std::string& name, ModelState state, std::string reason, ModelHandle handle);
+  void TellListener(const std::string& name, bool ready) const;
 
   const Options options_;
   engine::ModelLoader* const loader_;

@@ -21,7 +21,7 @@ struct PostprocessOptions {
   float mask_threshold = 0.5f;
   float overlap_mask_area_threshold = 0.8f;
   int max_results = 100;
-  std::vector<int32_t> label_ids;  // keep only these network classes; empty: all
+  std::vector<int32_t> label_ids = {};  // keep only these network classes; empty: all
 };
 
 struct Box {  // float pixels of the upright picture, clipped to it

@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <utility>
 
@@ -49,18 +48,21 @@ struct BatchRunner::State {
   void RunBatches();
   void RunBatch(std::vector<Queue::Entry> batch, base::TimePoint dispatched);
   void AnswerDropped(std::vector<Queue::Dropped> dropped);
-  absl::Status QueueFull();
-  void UpdateDepth();
+  prometheus::Counter& DroppedTotal(batching::DropReason reason);
+  absl::Status QueueFull();  // REQUIRES: mutex is held
+  void UpdateDepth();        // REQUIRES: mutex is held
 
   const lifecycle::ModelHandle model;
   base::Clock* const clock;
-  base::Metrics* const metrics;
   // Looked up once: a look-up by labels takes a lock that all models share.
   prometheus::Gauge& queue_depth;
   prometheus::Gauge& queue_capacity;
   prometheus::Histogram& queue_wait_seconds;
   prometheus::Histogram& batch_size;
   prometheus::Counter& device_busy_seconds;
+  prometheus::Counter& refused_full;
+  prometheus::Counter& dropped_cancelled;
+  prometheus::Counter& dropped_expired;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -75,12 +77,14 @@ BatchRunner::State::State(lifecycle::ModelHandle handle, batching::BatchPolicy p
                           base::Clock* clock, base::Metrics* metrics)
     : model(std::move(handle)),
       clock(clock),
-      metrics(metrics),
       queue_depth(metrics->QueueDepth(model->name)),
       queue_capacity(metrics->QueueCapacity(model->name)),
       queue_wait_seconds(metrics->QueueWaitSeconds(model->name)),
       batch_size(metrics->BatchSize(model->name, model->model->device())),
       device_busy_seconds(metrics->DeviceBusySecondsTotal(model->model->device(), model->name)),
+      refused_full(metrics->RefusedTotal(model->name, "queue_full")),
+      dropped_cancelled(metrics->DroppedTotal(model->name, "cancelled")),
+      dropped_expired(metrics->DroppedTotal(model->name, "expired")),
       queue(LowerMaxBatch(policy, model->model->max_batch())) {
   // Added, not set: two versions of a model share the gauges.
   queue_capacity.Increment(static_cast<double>(policy.capacity));
@@ -163,24 +167,26 @@ void BatchRunner::State::RunBatch(std::vector<Queue::Entry> batch, base::TimePoi
 
 void BatchRunner::State::AnswerDropped(std::vector<Queue::Dropped> dropped) {
   for (Queue::Dropped& drop : dropped) {
-    metrics->DroppedTotal(model->name, std::string(batching::DropReasonName(drop.reason)))
-        .Increment();
+    DroppedTotal(drop.reason).Increment();
     drop.entry.payload.done(DropStatus(drop.reason));
   }
 }
 
-// REQUIRES: mutex is held.
+prometheus::Counter& BatchRunner::State::DroppedTotal(batching::DropReason reason) {
+  return reason == batching::DropReason::kCancelled ? dropped_cancelled : dropped_expired;
+}
+
 absl::Status BatchRunner::State::QueueFull() {
-  metrics->RefusedTotal(model->name, "queue_full").Increment();
+  refused_full.Increment();
   return base::MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("the model's queue is full: ", queue.size(), " requests wait"),
       {.reason = "QUEUE_FULL",
        .field_violations = {},
-       .retry_after = batching::RetryAfter(queue.policy(), queue.waiting_rows(), batch_time)});
+       .retry_after =
+           batching::RetryAfter(queue.waiting_rows(), queue.policy().max_batch, batch_time)});
 }
 
-// REQUIRES: mutex is held.
 void BatchRunner::State::UpdateDepth() {
   queue_depth.Increment(static_cast<double>(queue.size()) - static_cast<double>(shown_depth));
   shown_depth = queue.size();
@@ -221,9 +227,7 @@ absl::Status BatchRunner::Submit(BatchEntry entry) {
   if (result == PushResult::kExpired || result == PushResult::kCancelled) {
     const auto reason = result == PushResult::kExpired ? batching::DropReason::kExpired
                                                        : batching::DropReason::kCancelled;
-    state.metrics
-        ->DroppedTotal(state.model->name, std::string(batching::DropReasonName(reason)))
-        .Increment();
+    state.DroppedTotal(reason).Increment();
     return DropStatus(reason);
   }
   return status;

@@ -25,10 +25,10 @@ struct BatchResult {
 struct BatchEntry {
   std::vector<engine::Tensor> inputs;
   base::TimePoint deadline = base::TimePoint::max();
-  base::CancellationPtr cancellation;  // may be null
+  base::CancellationPtr cancellation{};  // may be null
   // Called exactly once if Submit accepted the entry: from the runner's thread or, for an entry
-  // dropped to make room, from that of another Submit or CheckRoom. No lock is held. Must be quick
-  // (post elsewhere) and must not call the runner.
+  // dropped to make room, from that of another Submit or CheckRoom. No lock is held. Must be quick:
+  // the network stands still meanwhile (post elsewhere).
   std::function<void(absl::StatusOr<BatchResult>)> done;
 };
 

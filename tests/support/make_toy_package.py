@@ -5,8 +5,8 @@
 FOLDER gets `toy.pt2`, damaged copies of it under `damaged/`, and raw little-endian float32 files:
 `pixel_values` [8, 3, 8, 8], and for each batch b of 1 to 8 `classes_b` [b, 4, 3] and `masks_b`
 [b, 4, 2, 2] as Python's AOTInductor computes them, `eager_classes` and `eager_masks` as the
-uncompiled network does for batch 8. Nothing is done when FOLDER was made from this script, torch
-and the same operator library's source.
+uncompiled network does for batch 8. Nothing is done when FOLDER was made by this script, from
+this version of torch and this operator library's source.
 """
 
 from __future__ import annotations
@@ -19,36 +19,42 @@ import os
 import random
 import shutil
 import zipfile
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
-
-import torch
-from torch import nn
 
 MAX_BATCH = 8
 METADATA = "_metadata.json"
 
 
-class Toy(nn.Module):
-    """pixel_values [B, 3, 8, 8] → classes [B, 4, 3], masks [B, 4, 2, 2]."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.to_masks = nn.Conv2d(3, 4, kernel_size=4, stride=4)
-        self.to_classes = nn.Linear(3, 12)
-
-    def forward(self, pixel_values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        scaled = torch.ops.toy.scale(pixel_values, 0.5)
-        classes = self.to_classes(scaled.mean(dim=(2, 3))).reshape(-1, 4, 3)
-        return classes, self.to_masks(scaled).relu()
-
-
 def stamp_of(script: Path) -> str:
+    """What the package is made from; told without importing torch, which takes seconds."""
     sources = script.read_bytes() + (script.parent / "toy_ops.cc").read_bytes()
-    return f"{torch.__version__} {hashlib.sha256(sources).hexdigest()}"
+    return f"{version('torch')} {hashlib.sha256(sources).hexdigest()}"
 
 
-def compile_toy(out: Path) -> None:
+def compile_toy(ops: Path, out: Path) -> None:
     """Writes `toy.pt2` and the values to compare with."""
+    import torch
+    from torch import nn
+
+    class Toy(nn.Module):
+        """pixel_values [B, 3, 8, 8] → classes [B, 4, 3], masks [B, 4, 2, 2]."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.to_masks = nn.Conv2d(3, 4, kernel_size=4, stride=4)
+            self.to_classes = nn.Linear(3, 12)
+
+        def forward(self, pixel_values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            scaled = torch.ops.toy.scale(pixel_values, 0.5)
+            classes = self.to_classes(scaled.mean(dim=(2, 3))).reshape(-1, 4, 3)
+            return classes, self.to_masks(scaled).relu()
+
+    def save(name: str, tensor: torch.Tensor) -> None:
+        (out / name).write_bytes(tensor.contiguous().numpy().tobytes())
+
+    torch.ops.load_library(str(ops))
     torch.manual_seed(0)
     torch.set_num_threads(1)
     # The package names no torch library: it finds torch's functions among those of the program.
@@ -73,21 +79,17 @@ def compile_toy(out: Path) -> None:
             },
         )
         loaded = torch._inductor.aoti_load_package(path)
-        save(out / "pixel_values", pixel_values)
+        save("pixel_values", pixel_values)
         for batch in range(1, MAX_BATCH + 1):
             classes, masks = loaded(pixel_values[:batch].clone())
-            save(out / f"classes_{batch}", classes)
-            save(out / f"masks_{batch}", masks)
+            save(f"classes_{batch}", classes)
+            save(f"masks_{batch}", masks)
         classes, masks = toy(pixel_values)
-        save(out / "eager_classes", classes)
-        save(out / "eager_masks", masks)
+        save("eager_classes", classes)
+        save("eager_masks", masks)
 
 
-def save(path: Path, tensor: torch.Tensor) -> None:
-    path.write_bytes(tensor.contiguous().numpy().tobytes())
-
-
-def copy_archive(source: Path, target: Path, change) -> None:
+def copy_archive(source: Path, target: Path, change: Callable[[str, bytes], bytes | None]) -> None:
     """Copies an archive; `change(name, bytes)` gives the new bytes, or None to leave one out."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for entry in old.infolist():
@@ -156,8 +158,7 @@ def main() -> None:
     # A compiler that links libstdc++ statically makes packages that crash when loaded.
     os.environ.setdefault("CXX", "/usr/bin/g++")
     os.environ.setdefault("CC", "/usr/bin/gcc")
-    torch.ops.load_library(str(arguments.ops))
-    compile_toy(arguments.out)
+    compile_toy(arguments.ops, arguments.out)
     damage(arguments.out / "toy.pt2", arguments.out / "damaged")
     stamp_file.write_text(stamp)
 

@@ -1,5 +1,7 @@
 #include "results/mask.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -33,6 +35,18 @@ absl::StatusOr<int64_t> ReadNumber(std::string_view counts, size_t& position) {
   return absl::InvalidArgumentError("run lengths hold a number that is too long");
 }
 
+// Sets `count` pixels from `begin` on, counted down the columns.
+void Fill(Mask& mask, int64_t begin, int64_t count) {
+  while (count > 0) {
+    const int64_t x = begin / mask.height;
+    const int64_t top = begin % mask.height;
+    const int64_t rows = std::min(count, mask.height - top);
+    for (int64_t y = top; y < top + rows; ++y) mask.inside[y * mask.width + x] = 1;
+    begin += rows;
+    count -= rows;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Mask> DecodeCocoRle(std::string_view counts, int width, int height) {
@@ -52,16 +66,13 @@ absl::StatusOr<Mask> DecodeCocoRle(std::string_view counts, int width, int heigh
       return absl::InvalidArgumentError(
           absl::StrCat("run lengths don't fit in ", width, "×", height, " pixels"));
     }
-    const bool inside = runs.size() % 2 == 1;
-    for (int64_t p = covered; inside && p < covered + *run; ++p) {
-      mask.inside[(p % height) * width + p / height] = 1;
-    }
+    if (runs.size() % 2 == 1) Fill(mask, covered, *run);
     covered += *run;
     runs.push_back(*run);
   }
   if (covered != pixels) {
-    return absl::InvalidArgumentError(absl::StrCat("run lengths cover ", covered, " pixels of ",
-                                                   width, "×", height));
+    return absl::InvalidArgumentError(
+        absl::StrCat("run lengths cover ", covered, " pixels of ", width, "×", height));
   }
   return mask;
 }

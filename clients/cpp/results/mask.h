@@ -14,9 +14,7 @@ struct Mask {
   int height = 0;
   std::vector<uint8_t> inside;
 
-  bool Contains(int x, int y) const {
-    return inside[static_cast<size_t>(y) * width + x] != 0;
-  }
+  bool Contains(int x, int y) const { return inside[static_cast<size_t>(y) * width + x] != 0; }
 };
 
 // Decodes COCO's compressed run lengths (column-major, as pycocotools writes them).

@@ -40,9 +40,7 @@ struct Lanes<float> {
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
   static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-  static Floats multiply_subtract(Floats a, Floats b, Floats c) {
-    return _mm256_fmsub_ps(a, b, c);
-  }
+  static Floats multiply_subtract(Floats a, Floats b, Floats c) { return _mm256_fmsub_ps(a, b, c); }
   static Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
   static Floats floor(Floats x) { return _mm256_floor_ps(x); }
   // For x <= 0 or NaN: 2^n times a Taylor polynomial on [-ln2/2, ln2/2], within 2 ulp; results

@@ -36,9 +36,7 @@ struct Lanes<float> {
   static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
   static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
-  static Floats multiply_subtract(Floats a, Floats b, Floats c) {
-    return _mm512_fmsub_ps(a, b, c);
-  }
+  static Floats multiply_subtract(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }
   static Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
   static Floats floor(Floats x) {
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -89,8 +87,7 @@ struct Lanes<float> {
     _mm512_storeu_si512(to + 8, _mm512_mul_epu32(high, factor));
   }
   static int append(int32_t* to, Mask mask, int32_t first) {
-    const __m512i lane =
-        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i ids = _mm512_add_epi32(lane, _mm512_set1_epi32(first));
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(mask, ids));
     return __builtin_popcount(mask);

@@ -75,8 +75,8 @@ struct BFloat16Conversion {
     const __m256i rounded =
         _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
     const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-    const __m256i high = _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16),
-                                            _mm256_set1_epi32(0x7fc0), is_nan);
+    const __m256i high =
+        _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16), _mm256_set1_epi32(0x7fc0), is_nan);
     return _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
   }
 };

@@ -47,9 +47,9 @@ struct Scratch {
 
   void spread_levels(const MsdaCpuArguments& a, int64_t padded) {
     for (int64_t p = 0; p < padded; ++p) {
-      // Padding falls on an empty map, where no point counts.
+      // Padding falls on a map of width -1, where no point counts: none has -1 < x < -1.
       const MsdaLevel level =
-          p < a.levels * a.points ? a.level[p / a.points] : MsdaLevel{0, 0, 0};
+          p < a.levels * a.points ? a.level[p / a.points] : MsdaLevel{-1, -1, 0};
       width[p] = static_cast<R>(level.width);
       height[p] = static_cast<R>(level.height);
       int_width[p] = level.width;
@@ -115,7 +115,7 @@ inline void msda_range(const MsdaCpuArguments& a, int64_t begin, int64_t end, vo
   Scratch<R> scratch(block, padded);
   scratch.spread_levels(a, padded);
   const auto half = Lanes::fill(R(0.5));
-  // Padding is never counted, but may not hold what arithmetic on it could trap over.
+  // Padding is never counted, but what arithmetic runs over has to be initialised.
   for (int64_t p = points; p < padded; ++p) {
     scratch.locations[2 * p] = scratch.locations[2 * p + 1] = scratch.weights[p] = R(0);
   }
@@ -130,10 +130,10 @@ inline void msda_range(const MsdaCpuArguments& a, int64_t begin, int64_t end, vo
       PlacedPoints<R>& placed = scratch.placed;
       placed.count = 0;
       for (int64_t p = 0; p < padded; p += Lanes::kWidth) {
-        const MapOfLane<Lanes> map{
-            Lanes::load(scratch.width + p), Lanes::load(scratch.height + p),
-            Lanes::load_ints(scratch.int_width + p), Lanes::load_ints(scratch.int_height + p),
-            Lanes::load_ints(scratch.first_row + p)};
+        const MapOfLane<Lanes> map{Lanes::load(scratch.width + p), Lanes::load(scratch.height + p),
+                                   Lanes::load_ints(scratch.int_width + p),
+                                   Lanes::load_ints(scratch.int_height + p),
+                                   Lanes::load_ints(scratch.first_row + p)};
         typename Lanes::Floats x, y;
         Lanes::load_pairs(scratch.locations + 2 * p, x, y);
         x = Lanes::multiply_subtract(x, map.width, half);

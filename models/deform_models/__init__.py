@@ -1,0 +1,1 @@
+"""Segmentation and detection models of deformserve: packaging, and the shapes model."""

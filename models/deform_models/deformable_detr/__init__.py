@@ -1,0 +1,1 @@
+"""Deformable DETR of Hugging Face, as packaging sees it."""

@@ -1,0 +1,1 @@
+"""Mask2Former of Hugging Face, as packaging sees it."""

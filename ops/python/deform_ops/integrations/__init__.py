@@ -1,0 +1,1 @@
+"""Operators put into other libraries' models."""

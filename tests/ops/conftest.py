@@ -1,0 +1,34 @@
+"""Loads the operator library, and the devices that tests run on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+_BUILD = Path(__file__).resolve().parents[2] / "build"
+LIBRARY = Path(os.environ.get("DEFORM_OPS_LIBRARY") or _BUILD / "lib" / "libdeform_ops.so")
+
+torch.ops.load_library(str(LIBRARY))
+
+_CUDA = pytest.param(
+    "cuda",
+    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")],
+)
+
+
+@pytest.fixture(params=["cpu", _CUDA])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    return torch.device(request.param)
+
+
+@pytest.fixture(params=[_CUDA])
+def cuda(request: pytest.FixtureRequest) -> torch.device:
+    return torch.device(request.param)
+
+
+@pytest.fixture
+def library() -> Path:
+    return LIBRARY
