@@ -1,5 +1,6 @@
 #include "app/command_line.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -15,8 +16,10 @@ namespace {
 
 absl::Status ReadConfigFile(const std::string& path, config::v1::ServerConfig& config) {
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return absl::InvalidArgumentError(absl::StrCat("--config: can't read ", path));
+  if (!file || std::filesystem::is_directory(path)) {  // a folder opens, and throws when read
+    return absl::InvalidArgumentError(absl::StrCat("--config: can't read ", path));
+  }
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   return ReadConfigJson(text, config);
 }
 
@@ -48,7 +51,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(error.what());
   }
-  if (version) return CommandLine{.action = CommandLine::Action::kVersion, .config = {}, .help = ""};
+  if (version)
+    return CommandLine{.action = CommandLine::Action::kVersion, .config = {}, .help = ""};
 
   ConfigFaults faults;
   config::v1::ServerConfig message;
@@ -61,10 +65,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   absl::StatusOr<Config> config = ResolveConfig(message, surroundings);
   faults.AddAll(config.status());
   if (absl::Status status = faults.ToStatus(); !status.ok()) return status;
-  return CommandLine{
-      .action = check ? CommandLine::Action::kCheck : CommandLine::Action::kServe,
-      .config = *std::move(config),
-      .help = ""};
+  return CommandLine{.action = check ? CommandLine::Action::kCheck : CommandLine::Action::kServe,
+                     .config = *std::move(config),
+                     .help = ""};
 }
 
 }  // namespace deform::app

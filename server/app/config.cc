@@ -35,8 +35,7 @@ class Resolver {
   int64_t Number(const char* name, bool set, uint64_t value, int64_t default_value, int64_t least,
                  int64_t most) {
     if (!set) return default_value;
-    const bool fits = value <= static_cast<uint64_t>(most) &&
-                      static_cast<int64_t>(value) >= least;
+    const bool fits = value <= static_cast<uint64_t>(most) && static_cast<int64_t>(value) >= least;
     if (!fits) faults_.Add(name, absl::StrCat(value, "; ", least, " to ", most, " is allowed"));
     return fits ? static_cast<int64_t>(value) : default_value;
   }
@@ -46,8 +45,8 @@ class Resolver {
     if (!set) return default_value;
     const base::Duration time = seconds(value.seconds()) + std::chrono::nanoseconds(value.nanos());
     if (time >= least && time <= most) return time;
-    faults_.Add(name, absl::StrCat(Text(time), "; ", Text(least), " to ", Text(most),
-                                   " is allowed"));
+    faults_.Add(name,
+                absl::StrCat(Text(time), "; ", Text(least), " to ", Text(most), " is allowed"));
     return default_value;
   }
 
@@ -64,7 +63,8 @@ class Resolver {
     const bool host_fits =
         !host.empty() && (bracketed || address.host.find_first_of("[]:") == std::string::npos);
     if (port_fits && host_fits) return address;
-    faults_.Add(name, absl::StrCat("\"", text, "\"; HOST:PORT is allowed, as in 127.0.0.1:8001 "
+    faults_.Add(name, absl::StrCat("\"", text,
+                                   "\"; HOST:PORT is allowed, as in 127.0.0.1:8001 "
                                    "or [::1]:8001"));
     return {};
   }
@@ -131,7 +131,8 @@ absl::StatusOr<Config> ResolveConfig(const ServerConfig& message,
       "admin_address", message.has_admin_address() ? message.admin_address() : "127.0.0.1:8002");
   const HostPort& grpc = config.grpc_address;
   if (!grpc.host.empty() && !IsLoopback(grpc.host) && !message.insecure()) {
-    faults.Add("grpc_address", absl::StrCat("\"", grpc.host, "\" is beyond loopback, where anybody "
+    faults.Add("grpc_address", absl::StrCat("\"", grpc.host,
+                                            "\" is beyond loopback, where anybody "
                                             "may call and read along; set `insecure` to allow it"));
   }
   if (grpc.port != 0 && grpc.port == config.admin_address.port &&
@@ -149,11 +150,11 @@ absl::StatusOr<Config> ResolveConfig(const ServerConfig& message,
       resolver.Number("queue_capacity", message.has_queue_capacity(), message.queue_capacity(),
                       16 * config.max_batch, 1, 1'000'000);
   config.default_deadline =
-      resolver.Time("default_deadline", message.has_default_deadline(),
-                    message.default_deadline(), seconds(30), milliseconds(1), hours(1));
+      resolver.Time("default_deadline", message.has_default_deadline(), message.default_deadline(),
+                    seconds(30), milliseconds(1), hours(1));
   config.longest_deadline =
-      resolver.Time("longest_deadline", message.has_longest_deadline(),
-                    message.longest_deadline(), seconds(120), milliseconds(1), hours(1));
+      resolver.Time("longest_deadline", message.has_longest_deadline(), message.longest_deadline(),
+                    seconds(120), milliseconds(1), hours(1));
   if (config.default_deadline > config.longest_deadline) {
     faults.Add("default_deadline", "is longer than longest_deadline");
   }

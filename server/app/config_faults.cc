@@ -14,8 +14,7 @@ void ConfigFaults::AddAll(const absl::Status& status) {
   if (status.ok()) return;
   const auto details = base::GetErrorDetails(status);
   if (!details || details->field_violations.empty()) return Add("", std::string(status.message()));
-  faults_.insert(faults_.end(), details->field_violations.begin(),
-                 details->field_violations.end());
+  faults_.insert(faults_.end(), details->field_violations.begin(), details->field_violations.end());
 }
 
 absl::Status ConfigFaults::ToStatus() const {
@@ -25,10 +24,9 @@ absl::Status ConfigFaults::ToStatus() const {
     absl::StrAppend(&message, message.empty() ? "" : "\n", fault.field,
                     fault.field.empty() ? "" : ": ", fault.description);
   }
-  return base::MakeError(absl::StatusCode::kInvalidArgument, message,
-                         {.reason = "INVALID_CONFIG",
-                          .field_violations = faults_,
-                          .retry_after = std::nullopt});
+  return base::MakeError(
+      absl::StatusCode::kInvalidArgument, message,
+      {.reason = "INVALID_CONFIG", .field_violations = faults_, .retry_after = std::nullopt});
 }
 
 }  // namespace deform::app

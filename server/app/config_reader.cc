@@ -48,11 +48,15 @@ std::string Help(const std::string& name) {
 // What a value of the field looks like.
 std::string Form(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL: return "true or false";
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
     case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64: return "a whole number";
-    case FieldDescriptor::CPPTYPE_MESSAGE: return "a time in seconds such as \"0.002s\"";
-    default: return "a text";
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return "a whole number";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "a time in seconds such as \"0.002s\"";
+    default:
+      return "a text";
   }
 }
 
@@ -61,12 +65,16 @@ void ReadField(const std::string& name, const json& value, ServerConfig& config,
                ConfigFaults& faults) {
   const FieldDescriptor* field = ServerConfig::descriptor()->FindFieldByName(name);
   if (field == nullptr) return faults.Add(name, "there is no such setting");
+  // protobuf would take "yes" for true.
+  const bool is_switch = field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
   ServerConfig read;
   const std::string text = json{{name, value}}.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (!google::protobuf::util::JsonStringToMessage(text, &read).ok()) {
-    return faults.Add(name, absl::StrCat(value.dump(-1, ' ', false, json::error_handler_t::replace)
-                                             .substr(0, 100),
-                                         "; ", Form(*field), " is allowed"));
+  if ((is_switch && !value.is_boolean()) ||
+      !google::protobuf::util::JsonStringToMessage(text, &read).ok()) {
+    return faults.Add(
+        name,
+        absl::StrCat(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 100),
+                     "; ", Form(*field), " is allowed"));
   }
   config.MergeFrom(read);
 }
@@ -95,10 +103,9 @@ absl::Status ApplyFlags(const std::map<std::string, std::string>& flags, ServerC
   for (const auto& [name, text] : flags) {
     // proto3 JSON takes numbers and times as text; only true and false have to be bare.
     const FieldDescriptor* field = ServerConfig::descriptor()->FindFieldByName(name);
-    const bool is_switch =
-        field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
-    const json value = is_switch && (text == "true" || text == "false") ? json(text == "true")
-                                                                        : json(text);
+    const bool is_switch = field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
+    const json value =
+        is_switch && (text == "true" || text == "false") ? json(text == "true") : json(text);
     ReadField(name, value, config, faults);
   }
   return faults.ToStatus();

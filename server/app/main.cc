@@ -73,9 +73,8 @@ absl::Status Serve(const Config& config) {
   DEFORM_RETURN_IF_ERROR(process.Start());
   absl::Status status;
   {
-    StopSignals signals([&](int signal) {
-      process.RequestStop(signal == SIGTERM ? "SIGTERM" : "SIGINT");
-    });
+    StopSignals signals(
+        [&](int signal) { process.RequestStop(signal == SIGTERM ? "SIGTERM" : "SIGINT"); });
     status = process.RunUntilStopped();
   }
   if (process.Loading()) std::_Exit(status.ok() ? 0 : 1);
@@ -86,19 +85,22 @@ int Main(int argc, char** argv) {
   const auto command = ParseCommandLine(
       argc, argv, {.binary_folder = BinaryFolder(), .cpu_share = base::CpuShare()});
   if (!command.ok()) {
-    std::cerr << "deform-server: the configuration has faults\n" << command.status().message()
-              << "\n";
+    std::cerr << "deform-server: the configuration has faults\n"
+              << command.status().message() << "\n";
     return 1;
   }
   switch (command->action) {
-    case CommandLine::Action::kHelp: std::cout << command->help; return 0;
+    case CommandLine::Action::kHelp:
+      std::cout << command->help;
+      return 0;
     case CommandLine::Action::kVersion:
       std::cout << "deform-server " << DEFORM_VERSION << " (" << DEFORM_REVISION << ", torch "
                 << engine::TorchVersion() << ")\n";
       return 0;
     case CommandLine::Action::kCheck:
       return CheckPackages(command->config.model_repository, std::cout) ? 0 : 1;
-    case CommandLine::Action::kServe: break;
+    case CommandLine::Action::kServe:
+      break;
   }
   base::SetLogLevel(command->config.log_level);
   EnsurePassiveOpenMp(argv);

@@ -75,9 +75,9 @@ absl::Status ServerProcess::Start() {
 void ServerProcess::LoadModels() {
   const absl::Status status = models_.LoadAll();
   if (status.ok()) {
-    base::Log(base::LogLevel::kInfo, "loaded",
-              {{"models", static_cast<int64_t>(models_.List().size())},
-               {"ready", models_.Ready()}});
+    base::Log(
+        base::LogLevel::kInfo, "loaded",
+        {{"models", static_cast<int64_t>(models_.List().size())}, {"ready", models_.Ready()}});
   }
   std::lock_guard lock(mutex_);
   loading_ = false;
@@ -89,6 +89,7 @@ absl::Status ServerProcess::RunUntilStopped() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return stop_requested_ || !load_status_.ok(); });
   const absl::Status outcome = stop_requested_ ? absl::OkStatus() : load_status_;
+  const base::TimePoint drained = clock_->Now() + config_.drain_delay;
   draining_ = true;
   lock.unlock();
   metrics_.Draining().Set(1);
@@ -98,7 +99,7 @@ absl::Status ServerProcess::RunUntilStopped() {
     // Balancers find out that it isn't ready while it still answers.
     base::Log(base::LogLevel::kInfo, "draining");
     lock.lock();
-    WaitFor(lock, clock_->Now() + config_.drain_delay, [] { return false; });
+    WaitFor(lock, drained, [] { return false; });
     lock.unlock();
   }
   const base::TimePoint end = clock_->Now() + config_.shutdown_grace;

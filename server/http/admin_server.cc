@@ -63,10 +63,10 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
 
-  server.Get("/metrics", [metrics = std::move(metrics)](const httplib::Request&,
-                                                        httplib::Response& response) {
-    response.set_content(Serialize(metrics), kPrometheusText);
-  });
+  server.Get("/metrics",
+             [metrics = std::move(metrics)](const httplib::Request&, httplib::Response& response) {
+               response.set_content(Serialize(metrics), kPrometheusText);
+             });
   server.Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
     response.set_content("ok\n", kText);
   });
@@ -77,16 +77,14 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(
     response.set_content(why_not.empty() ? "ready\n" : why_not + "\n", kText);
   });
 
-  const bool opened =
-      options.port == 0
-          ? (state->port = server.bind_to_any_port(options.host)) > 0
-          : server.bind_to_port(options.host, state->port = options.port);
+  const bool opened = options.port == 0
+                          ? (state->port = server.bind_to_any_port(options.host)) > 0
+                          : server.bind_to_port(options.host, state->port = options.port);
   if (!opened) {
-    return base::MakeError(absl::StatusCode::kFailedPrecondition,
-                           absl::StrCat("can't listen on ", options.host, ":", options.port,
-                                        " for the admin port"),
-                           {.reason = "PORT_NOT_OPENED", .field_violations = {},
-                            .retry_after = std::nullopt});
+    return base::MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("can't listen on ", options.host, ":", options.port, " for the admin port"),
+        {.reason = "PORT_NOT_OPENED", .field_violations = {}, .retry_after = std::nullopt});
   }
   state->thread = std::thread([&server] { server.listen_after_bind(); });
   // Stopping it before it runs would be lost.

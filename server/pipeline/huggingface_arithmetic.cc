@@ -1,7 +1,6 @@
 #include "pipeline/huggingface_arithmetic.h"
 
 #include <charconv>
-#include <cstdio>
 
 namespace deform::pipeline {
 
@@ -15,9 +14,11 @@ double WrittenValue(float value) {
 
 float RoundToSixDigits(float value) {
   char text[64];
-  std::snprintf(text, sizeof(text), "%.6f", static_cast<double>(value));
-  double rounded = value;
-  std::from_chars(text, text + sizeof(text), rounded);
+  const double exact = value;
+  const auto written =
+      std::to_chars(text, text + sizeof(text), exact, std::chars_format::fixed, 6);
+  double rounded = exact;
+  std::from_chars(text, written.ptr, rounded);
   return static_cast<float>(rounded);
 }
 

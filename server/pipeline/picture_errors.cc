@@ -38,12 +38,12 @@ absl::Status UnsupportedPicture(std::string_view what) {
 }
 
 absl::Status PictureTooLarge(std::string_view field, std::string_view description) {
-  return base::MakeError(
-      absl::StatusCode::kResourceExhausted,
-      "`" + std::string(field) + "`: " + std::string(description),
-      {.reason = "IMAGE_TOO_LARGE",
-       .field_violations = {{std::string(field), std::string(description)}},
-       .retry_after = std::nullopt});
+  std::string message = "`";
+  message.append(field).append("`: ").append(description);
+  return base::MakeError(absl::StatusCode::kResourceExhausted, message,
+                         {.reason = "IMAGE_TOO_LARGE",
+                          .field_violations = {{std::string(field), std::string(description)}},
+                          .retry_after = std::nullopt});
 }
 
 absl::Status CheckPixelLimit(std::string_view field, int64_t width, int64_t height,

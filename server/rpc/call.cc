@@ -36,7 +36,8 @@ std::string RequestId(const grpc::CallbackServerContext& context) {
 }
 
 // gRPC's deadline is a time of the wall clock.
-base::TimePoint SteadyDeadline(std::chrono::system_clock::time_point deadline, base::TimePoint now) {
+base::TimePoint SteadyDeadline(std::chrono::system_clock::time_point deadline,
+                               base::TimePoint now) {
   if (deadline == std::chrono::system_clock::time_point::max()) return base::TimePoint::max();
   const auto left = deadline - std::chrono::system_clock::now();
   if (left > std::chrono::hours(24 * 365)) return base::TimePoint::max();

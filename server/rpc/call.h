@@ -21,8 +21,8 @@ struct CallEnvironment {
   int64_t max_send_bytes = 0;  // a larger answer is refused
 };
 
-// One unary call in progress: its id, deadline and cancellation, and its one end. Deletes itself when
-// gRPC is done with it; until it is finished it may be used from any thread.
+// One unary call in progress: its id, deadline and cancellation, and its one end. Deletes itself
+// when gRPC is done with it; until it is finished it may be used from any thread.
 //
 // The id is the metadata `x-request-id` (1 to 128 printable ASCII characters), or is made, and goes
 // back as initial metadata.
@@ -38,8 +38,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // when this returns.
   void Finish(const absl::Status& status);
 
-  // Finish for an answer that the predictor has recorded as given and that then could not be encoded
-  // or sent: logs why.
+  // Finish for an answer that the predictor has recorded as given and that then could not be
+  // encoded or sent: logs why.
   void FinishUnsent(const absl::Status& status);
 
   // Finish for a request that never gets to the predictor, which records what does: this leaves its

@@ -40,9 +40,8 @@ std::optional<int64_t> TensorBytes(engine::DType dtype, const std::vector<int64_
 template <typename Parameters>
 void CheckParameters(const std::string& field, const Parameters& parameters,
                      Violations& violations) {
-  for (const char* name :
-       {"shared_memory_region", "shared_memory_byte_size", "shared_memory_offset",
-        "classification"}) {
+  for (const char* name : {"shared_memory_region", "shared_memory_byte_size",
+                           "shared_memory_offset", "classification"}) {
     if (parameters.count(name) > 0) {
       violations.Add(absl::StrCat(field, ".parameters"), absl::StrCat(name, " isn't supported"));
     }
@@ -59,9 +58,9 @@ std::optional<engine::Tensor> WrapRaw(int index, engine::DType dtype, std::vecto
                                       Violations& violations) {
   const std::string field = absl::StrCat("raw_input_contents[", index, "]");
   if (static_cast<int64_t>(raw.size()) != expected_bytes) {
-    violations.Add(field, absl::StrCat("has ", raw.size(), " bytes; shape [",
-                                       absl::StrJoin(shape, ", "), "] of ", OipDatatype(dtype),
-                                       " takes ", expected_bytes));
+    violations.Add(field,
+                   absl::StrCat("has ", raw.size(), " bytes; shape [", absl::StrJoin(shape, ", "),
+                                "] of ", OipDatatype(dtype), " takes ", expected_bytes));
     return std::nullopt;
   }
   if (dtype == engine::DType::kBool && !HoldsBooleans(raw)) {
@@ -109,8 +108,8 @@ std::optional<engine::Tensor> DecodeInput(int index, const Input& input, std::st
 int64_t DecodeVersion(const std::string& field, const std::string& version,
                       Violations& violations) {
   if (version.empty()) return 0;
-  const bool digits = std::all_of(version.begin(), version.end(),
-                                  [](char c) { return c >= '0' && c <= '9'; });
+  const bool digits =
+      std::all_of(version.begin(), version.end(), [](char c) { return c >= '0' && c <= '9'; });
   int64_t number = 0;
   if (digits && absl::SimpleAtoi(version, &number) && number > 0) return number;
   violations.Add(field, absl::StrCat("\"", version.substr(0, 32),
@@ -168,8 +167,8 @@ absl::StatusOr<serving::InferRequest> DecodeInferRequest(inference::ModelInferRe
                      "stands beside raw_input_contents; one of the two is allowed");
       continue;
     }
-    auto tensor = DecodeInput(i, input, raw ? message.mutable_raw_input_contents(i) : nullptr,
-                              violations);
+    auto tensor =
+        DecodeInput(i, input, raw ? message.mutable_raw_input_contents(i) : nullptr, violations);
     if (tensor) request.inputs.emplace_back(input.name(), *std::move(tensor));
   }
   DEFORM_RETURN_IF_ERROR(violations.ToStatus());

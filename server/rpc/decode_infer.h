@@ -23,7 +23,8 @@ absl::StatusOr<serving::InferRequest> DecodeInferRequest(inference::ModelInferRe
 // violation for anything else.
 int64_t DecodeVersion(const std::string& field, const std::string& version, Violations& violations);
 
-// INVALID_ARGUMENT naming `outputs[i].name` for one that the model doesn't have or that comes twice.
+// INVALID_ARGUMENT naming `outputs[i].name` for one that the model doesn't have or that comes
+// twice.
 absl::Status CheckRequestedOutputs(const inference::ModelInferRequest& message,
                                    const engine::PackageManifest& manifest);
 

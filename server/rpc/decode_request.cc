@@ -19,12 +19,18 @@ constexpr size_t kMaxModelNameBytes = 256;
 
 std::optional<engine::Task> DecodeTask(v1::Task task, Violations& violations) {
   switch (task) {
-    case v1::TASK_UNSPECIFIED: return std::nullopt;
-    case v1::TASK_INSTANCE: return engine::Task::kInstance;
-    case v1::TASK_SEMANTIC: return engine::Task::kSemantic;
-    case v1::TASK_PANOPTIC: return engine::Task::kPanoptic;
-    case v1::TASK_DETECTION: return engine::Task::kDetection;
-    default: break;
+    case v1::TASK_UNSPECIFIED:
+      return std::nullopt;
+    case v1::TASK_INSTANCE:
+      return engine::Task::kInstance;
+    case v1::TASK_SEMANTIC:
+      return engine::Task::kSemantic;
+    case v1::TASK_PANOPTIC:
+      return engine::Task::kPanoptic;
+    case v1::TASK_DETECTION:
+      return engine::Task::kDetection;
+    default:
+      break;
   }
   violations.Add("task", absl::StrCat(static_cast<int>(task), " is no task this server knows"));
   return std::nullopt;
@@ -32,10 +38,14 @@ std::optional<engine::Task> DecodeTask(v1::Task task, Violations& violations) {
 
 std::optional<engine::Compat> DecodeCompat(v1::Compat compat, Violations& violations) {
   switch (compat) {
-    case v1::COMPAT_UNSPECIFIED: return std::nullopt;
-    case v1::COMPAT_DEFAULT: return engine::Compat::kDefault;
-    case v1::COMPAT_HF: return engine::Compat::kHuggingFace;
-    default: break;
+    case v1::COMPAT_UNSPECIFIED:
+      return std::nullopt;
+    case v1::COMPAT_DEFAULT:
+      return engine::Compat::kDefault;
+    case v1::COMPAT_HF:
+      return engine::Compat::kHuggingFace;
+    default:
+      break;
   }
   violations.Add("options.compat",
                  absl::StrCat(static_cast<int>(compat), " is no compat this server knows"));
@@ -56,7 +66,8 @@ void DecodePicture(v1::SegmentRequest& message, serving::SegmentRequest& request
                                             .row_stride_bytes = raw.row_stride()};
       return;
     }
-    case v1::SegmentRequest::PICTURE_NOT_SET: break;
+    case v1::SegmentRequest::PICTURE_NOT_SET:
+      break;
   }
   violations.Add("picture", "is missing; set `encoded` or `raw`");
 }
@@ -71,8 +82,8 @@ void DecodeOptions(v1::SegmentOptions& message, serving::RequestedOptions& optio
   if (message.has_max_results()) {
     constexpr uint32_t kLargest = std::numeric_limits<int>::max();
     if (message.max_results() == 0 || message.max_results() > kLargest) {
-      violations.Add("options.max_results", absl::StrCat(message.max_results(), "; 1 to ", kLargest,
-                                                         " is allowed"));
+      violations.Add("options.max_results",
+                     absl::StrCat(message.max_results(), "; 1 to ", kLargest, " is allowed"));
     } else {
       options.max_results = static_cast<int>(message.max_results());
     }

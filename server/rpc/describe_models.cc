@@ -26,9 +26,12 @@ using ModelKey = std::pair<std::string, int64_t>;
 
 v1::ModelState EncodeState(lifecycle::ModelState state) {
   switch (state) {
-    case lifecycle::ModelState::kLoading: return v1::MODEL_STATE_LOADING;
-    case lifecycle::ModelState::kReady: return v1::MODEL_STATE_READY;
-    case lifecycle::ModelState::kFailed: return v1::MODEL_STATE_FAILED;
+    case lifecycle::ModelState::kLoading:
+      return v1::MODEL_STATE_LOADING;
+    case lifecycle::ModelState::kReady:
+      return v1::MODEL_STATE_READY;
+    case lifecycle::ModelState::kFailed:
+      return v1::MODEL_STATE_FAILED;
   }
   return v1::MODEL_STATE_UNSPECIFIED;
 }
@@ -40,7 +43,9 @@ void EncodeSummary(const lifecycle::ModelStatus& status, v1::ModelSummary& out) 
   out.set_reason(status.reason);
 }
 
-std::string EncodePageToken(const ModelKey& last) { return absl::StrCat(last.second, "/", last.first); }
+std::string EncodePageToken(const ModelKey& last) {
+  return absl::StrCat(last.second, "/", last.first);
+}
 
 std::optional<ModelKey> DecodePageToken(const std::string& token) {
   const size_t slash = token.find('/');
@@ -93,9 +98,8 @@ absl::Status ListModels(const lifecycle::ModelManager& models, const v1::ListMod
   std::vector<lifecycle::ModelStatus> found = models.List();
   std::sort(found.begin(), found.end(),
             [&](const auto& a, const auto& b) { return key(a) < key(b); });
-  const auto begin = std::find_if(found.begin(), found.end(), [&](const auto& m) {
-    return !after || *after < key(m);
-  });
+  const auto begin = std::find_if(found.begin(), found.end(),
+                                  [&](const auto& m) { return !after || *after < key(m); });
   const size_t page_size = request.page_size() == 0 ? kDefaultPageSize : request.page_size();
   const auto end = begin + std::min<ptrdiff_t>(page_size, found.end() - begin);
   for (auto model = begin; model != end; ++model) EncodeSummary(*model, *response.add_models());

@@ -41,9 +41,8 @@ void EncodeInferResponse(const serving::InferAnswer& answer,
     return;
   }
   for (const auto& requested : request.outputs()) {
-    const auto spec = std::find_if(specs.begin(), specs.end(), [&](const auto& s) {
-      return s.name == requested.name();
-    });
+    const auto spec = std::find_if(specs.begin(), specs.end(),
+                                   [&](const auto& s) { return s.name == requested.name(); });
     if (spec == specs.end()) continue;  // refused by CheckRequestedOutputs before
     EncodeOutput(spec->name, answer.outputs[spec - specs.begin()], response);
   }

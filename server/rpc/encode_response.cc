@@ -85,10 +85,14 @@ v1::MaskEncoding ResolveEncoding(engine::Task task, v1::MaskEncoding asked) {
 
 v1::Task EncodeTask(engine::Task task) {
   switch (task) {
-    case engine::Task::kInstance: return v1::TASK_INSTANCE;
-    case engine::Task::kSemantic: return v1::TASK_SEMANTIC;
-    case engine::Task::kPanoptic: return v1::TASK_PANOPTIC;
-    case engine::Task::kDetection: return v1::TASK_DETECTION;
+    case engine::Task::kInstance:
+      return v1::TASK_INSTANCE;
+    case engine::Task::kSemantic:
+      return v1::TASK_SEMANTIC;
+    case engine::Task::kPanoptic:
+      return v1::TASK_PANOPTIC;
+    case engine::Task::kDetection:
+      return v1::TASK_DETECTION;
   }
   return v1::TASK_UNSPECIFIED;
 }

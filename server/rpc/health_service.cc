@@ -15,9 +15,10 @@ using grpc::health::v1::HealthCheckResponse;
 namespace {
 
 grpc::Status Draining() {
-  return ToWireStatus(base::MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
-                                      {.reason = "DRAINING", .field_violations = {},
-                                       .retry_after = std::nullopt}))
+  return ToWireStatus(
+             base::MakeError(
+                 absl::StatusCode::kUnavailable, "the server is shutting down",
+                 {.reason = "DRAINING", .field_violations = {}, .retry_after = std::nullopt}))
       .status;
 }
 
@@ -120,12 +121,12 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
   const ServingStatus status = StatusOf(request->service());
   lock.unlock();
   if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
-    reactor->Finish(
-        ToWireStatus(base::MakeError(absl::StatusCode::kNotFound,
-                                     "the server knows no service of this name",
-                                     {.reason = "SERVICE_NOT_FOUND", .field_violations = {},
-                                      .retry_after = std::nullopt}))
-            .status);
+    reactor->Finish(ToWireStatus(base::MakeError(absl::StatusCode::kNotFound,
+                                                 "the server knows no service of this name",
+                                                 {.reason = "SERVICE_NOT_FOUND",
+                                                  .field_violations = {},
+                                                  .retry_after = std::nullopt}))
+                        .status);
     return reactor;
   }
   response->set_status(status);

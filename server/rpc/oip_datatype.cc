@@ -8,9 +8,9 @@ namespace {
 using engine::DType;
 
 constexpr std::pair<DType, const char*> kDatatypes[] = {
-    {DType::kFloat32, "FP32"},  {DType::kFloat16, "FP16"}, {DType::kBFloat16, "BF16"},
-    {DType::kFloat64, "FP64"},  {DType::kInt64, "INT64"},  {DType::kInt32, "INT32"},
-    {DType::kUint8, "UINT8"},   {DType::kBool, "BOOL"},
+    {DType::kFloat32, "FP32"}, {DType::kFloat16, "FP16"}, {DType::kBFloat16, "BF16"},
+    {DType::kFloat64, "FP64"}, {DType::kInt64, "INT64"},  {DType::kInt32, "INT32"},
+    {DType::kUint8, "UINT8"},  {DType::kBool, "BOOL"},
 };
 
 }  // namespace

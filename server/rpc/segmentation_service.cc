@@ -27,9 +27,8 @@ grpc::ServerUnaryReactor* SegmentationService::Segment(grpc::CallbackServerConte
     return call;
   }
   environment_.predictor->Segment(
-      std::move(decoded->request),
-      [this, call, response, encoding = decoded->mask_encoding](
-          absl::StatusOr<serving::SegmentAnswer> answer) {
+      std::move(decoded->request), [this, call, response, encoding = decoded->mask_encoding](
+                                       absl::StatusOr<serving::SegmentAnswer> answer) {
         if (!answer.ok()) return call->Finish(answer.status());
         absl::Status encoded = EncodeSegmentResponse(*answer, encoding, environment_.clock,
                                                      environment_.metrics, *response);

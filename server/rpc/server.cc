@@ -61,8 +61,9 @@ std::vector<std::string> WholeServices() {
 struct Server::State {
   State(const CallEnvironment& environment, const std::string& version)
       : segmentation(environment),
-        inference(environment, version, [this] { return health.Serving(""); },
-                  [this] { return health.draining(); }) {}
+        inference(
+            environment, version, [this] { return health.Serving(""); },
+            [this] { return health.draining(); }) {}
 
   HealthService health;
   SegmentationService segmentation;
@@ -91,10 +92,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options,
   builder.RegisterService(&state->inference);
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {
-    return base::MakeError(absl::StatusCode::kFailedPrecondition,
-                           absl::StrCat("can't listen on ", address, " for gRPC"),
-                           {.reason = "PORT_NOT_OPENED", .field_violations = {},
-                            .retry_after = std::nullopt});
+    return base::MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("can't listen on ", address, " for gRPC"),
+        {.reason = "PORT_NOT_OPENED", .field_violations = {}, .retry_after = std::nullopt});
   }
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }

@@ -24,7 +24,10 @@ class Reader {
  public:
   Reader(const std::string& field, DType dtype, std::vector<int64_t> shape, int64_t came,
          Violations& violations)
-      : field_(field), dtype_(dtype), shape_(std::move(shape)), came_(came),
+      : field_(field),
+        dtype_(dtype),
+        shape_(std::move(shape)),
+        came_(came),
         violations_(violations) {}
 
   // `elements`: the field that fits; came: elements in all fields.
@@ -39,9 +42,9 @@ class Reader {
     int64_t expected = 1;
     for (const int64_t size : shape_) expected *= size;
     if (elements.size() != expected) {
-      violations_.Add(absl::StrCat(field_, ".", name),
-                      absl::StrCat("has ", elements.size(), " elements; the shape takes ",
-                                   expected));
+      violations_.Add(
+          absl::StrCat(field_, ".", name),
+          absl::StrCat("has ", elements.size(), " elements; the shape takes ", expected));
       return std::nullopt;
     }
     const bool fits = std::all_of(elements.begin(), elements.end(), [](Sent element) {
@@ -73,14 +76,21 @@ std::optional<engine::Tensor> DecodeTypedContents(const std::string& field, DTyp
                                                   Violations& violations) {
   Reader reader(field, dtype, std::move(shape), CountElements(contents), violations);
   switch (dtype) {
-    case DType::kFloat32: return reader.Read<float>("fp32_contents", contents.fp32_contents());
-    case DType::kFloat64: return reader.Read<double>("fp64_contents", contents.fp64_contents());
-    case DType::kInt64: return reader.Read<int64_t>("int64_contents", contents.int64_contents());
-    case DType::kInt32: return reader.Read<int32_t>("int_contents", contents.int_contents());
-    case DType::kUint8: return reader.Read<uint8_t>("uint_contents", contents.uint_contents());
-    case DType::kBool: return reader.Read<bool>("bool_contents", contents.bool_contents());
+    case DType::kFloat32:
+      return reader.Read<float>("fp32_contents", contents.fp32_contents());
+    case DType::kFloat64:
+      return reader.Read<double>("fp64_contents", contents.fp64_contents());
+    case DType::kInt64:
+      return reader.Read<int64_t>("int64_contents", contents.int64_contents());
+    case DType::kInt32:
+      return reader.Read<int32_t>("int_contents", contents.int_contents());
+    case DType::kUint8:
+      return reader.Read<uint8_t>("uint_contents", contents.uint_contents());
+    case DType::kBool:
+      return reader.Read<bool>("bool_contents", contents.bool_contents());
     case DType::kFloat16:
-    case DType::kBFloat16: break;
+    case DType::kBFloat16:
+      break;
   }
   violations.Add(field, absl::StrCat(OipDatatype(dtype), " goes into raw_input_contents alone"));
   return std::nullopt;

@@ -17,10 +17,9 @@ absl::Status Violations::ToStatus() const {
     absl::StrAppend(&message, message.empty() ? "" : "; ", "`", violation.field,
                     "`: ", violation.description);
   }
-  return base::MakeError(absl::StatusCode::kInvalidArgument, message,
-                         {.reason = "INVALID_FIELD",
-                          .field_violations = violations_,
-                          .retry_after = std::nullopt});
+  return base::MakeError(
+      absl::StatusCode::kInvalidArgument, message,
+      {.reason = "INVALID_FIELD", .field_violations = violations_, .retry_after = std::nullopt});
 }
 
 }  // namespace deform::rpc

@@ -21,15 +21,25 @@ cmake -S "$root" -B "$build/gpu-bundle" -G Ninja -DCMAKE_BUILD_TYPE=Release \
 cmake --build "$build/gpu-bundle" --target deform_ops >&2
 
 rm -rf "$stage"
-mkdir -p "$stage/bin" "$stage/lib"
-cp "$build/bin/deform-server" "$build/bin/deform-client" "$stage/bin/"
+mkdir -p "$stage/bin" "$stage/libexec" "$stage/lib"
+cp "$build/bin/deform-server" "$build/bin/deform-client" "$stage/libexec/"
+# The libraries beside them are for them alone: Python there has its own.
+for program in deform-server deform-client; do
+  cat > "$stage/bin/$program" <<'WRAPPER'
+#!/usr/bin/env bash
+root=$(cd "$(dirname "$0")/.." && pwd)
+export LD_LIBRARY_PATH=$root/lib:${TORCH_LIB:?the lib folder of the torch package}
+exec "$root/libexec/$(basename "$0")" "$@"
+WRAPPER
+  chmod +x "$stage/bin/$program"
+done
 cp "$build/gpu-bundle/lib/libdeform_ops.so" "$stage/lib/"
-strip --strip-unneeded "$stage"/bin/* "$stage/lib/libdeform_ops.so"
+strip --strip-unneeded "$stage"/libexec/* "$stage/lib/libdeform_ops.so"
 
 # ldd names each library with the path it was found at; torch's own folder stays out.
-for program in "$stage"/bin/*; do ldd "$program"; done |
+for program in "$stage"/libexec/*; do ldd "$program"; done |
   awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-  grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*|libstdc\+\+|libgcc_s|libresolv)\.so' |
+  grep -vE '/(libc|libm|libpthread|libdl|librt|libutil|ld-linux[^/]*|libstdc\+\+|libgcc_s|libresolv)\.so' |
   grep -vE '/lib(torch|c10|cuda|cublas|cudnn|cufft|cupti|curand|cusolver|cusparse|nccl|nvJitLink|nvrtc|nvshmem|cufile|gomp)[^/]*\.so' |
   xargs -r cp -Lt "$stage/lib"
 

@@ -10,11 +10,12 @@ results=${OUT:-$root/gpu-results}
 mkdir -p "$results"
 python=${PYTHON:-python3}
 # Packages made by a compiler that links libstdc++ statically crash when loaded.
-export CXX=${CXX:-/usr/bin/g++} CC=${CC:-/usr/bin/gcc}
+export CXX=/usr/bin/g++ CC=/usr/bin/gcc
 export DEFORM_OPS_LIBRARY=$root/lib/libdeform_ops.so PYTHONPATH=$root/models:$root/ops/python
 export PYTHONUNBUFFERED=1
-torch_lib=$("$python" -c 'import torch, os; print(os.path.join(os.path.dirname(torch.__file__), "lib"))') || exit 1
-export LD_LIBRARY_PATH=$root/lib:$torch_lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+TORCH_LIB=$("$python" -c 'import importlib.util as u, os
+print(os.path.join(os.path.dirname(u.find_spec("torch").origin), "lib"))') || exit 1
+export TORCH_LIB
 
 passed=0 failed=0
 report=()
@@ -22,7 +23,7 @@ check() { # check NAME COMMAND…: runs it, counts it, keeps its log
   local name=$1 began=$SECONDS
   shift
   echo "== $name" >&2
-  if "$@" > "$results/$name.log" 2>&1; then
+  if timeout "${DEFORM_CHECK_SECONDS:-600}" "$@" > "$results/$name.log" 2>&1; then
     passed=$((passed + 1)) report+=("ok      $name $((SECONDS - began)) s: $(tail -n 1 "$results/$name.log")")
   else
     failed=$((failed + 1)) report+=("FAILED  $name $((SECONDS - began)) s")
@@ -30,20 +31,13 @@ check() { # check NAME COMMAND…: runs it, counts it, keeps its log
   fi
 }
 
-pytest() { "$python" -m pytest -q -rs -p no:cacheprovider "$@"; }
-sanitizer() { # sanitizer TOOL
-  compute-sanitizer --tool "$1" --error-exitcode 9 --target-processes all \
-    "$python" tests/gpu/sanitize_ops.py
-}
+pytest=("$python" -m pytest -q -rs -p no:cacheprovider)
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader > "$results/device.txt"
 only=${1:-}
 run() { [ -z "$only" ] || [[ ",$only," == *",$1,"* ]]; }
 
-run ops && check ops_against_reference pytest tests/ops
-if run sanitizer; then
-  for tool in memcheck racecheck initcheck synccheck; do check "sanitizer_$tool" sanitizer $tool; done
-fi
+run ops && check ops_against_reference "${pytest[@]}" tests/ops
 run package && check package_cuda "$python" -m deform_models.package build \
   models/deform_models/shapes/weights --out model_repository/shapes/1 --name shapes \
   --categories models/deform_models/shapes/weights/categories.json --device cuda --force
@@ -51,6 +45,13 @@ run server && check shapes_through_server_on_cuda "$python" tests/gpu/serve_shap
   --json "$results/serve_shapes.json"
 run bench && check bench_ops "$python" bench/ops/bench_msda.py --device cuda \
   --json "$results/bench_msda_cuda.json"
+
+if run sanitizer; then
+  for tool in memcheck racecheck initcheck synccheck; do
+    check "sanitizer_$tool" compute-sanitizer --tool $tool --error-exitcode 9 \
+      "$python" tests/gpu/sanitize_ops.py
+  done
+fi
 
 cat "$results/device.txt"
 printf '%s\n' "${report[@]}"

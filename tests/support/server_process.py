@@ -58,7 +58,11 @@ class ServerProcess:
                 "--grpc_address=127.0.0.1:0",
                 "--admin_address=127.0.0.1:0",
                 f"--ports_file={ports_file}",
-                "--drain_delay=0s",
+                *(
+                    []
+                    if any(f.startswith("--drain_delay") for f in flags)
+                    else ["--drain_delay=0s"]
+                ),
                 *flags,
             ],
             stderr=subprocess.PIPE,

@@ -11,16 +11,22 @@ std::chrono::milliseconds ToMilliseconds(const google::protobuf::Duration& durat
   return std::chrono::milliseconds(duration.seconds() * 1000 + duration.nanos() / 1'000'000);
 }
 
+bool Says(const std::string& message, const CallError::FieldViolation& violation) {
+  return message.find(violation.field) != std::string::npos &&
+         message.find(violation.description) != std::string::npos;
+}
+
 // Everything but the code.
 std::string Details(const CallError& error) {
   std::string text = error.message;
   if (!error.reason.empty()) absl::StrAppend(&text, " [", error.reason, "]");
-  const char* separator = " (";
+  std::string fields;
   for (const CallError::FieldViolation& violation : error.field_violations) {
-    absl::StrAppend(&text, separator, violation.field, ": ", violation.description);
-    separator = "; ";
+    if (Says(error.message, violation)) continue;
+    absl::StrAppend(&fields, fields.empty() ? "" : "; ", violation.field, ": ",
+                    violation.description);
   }
-  if (!error.field_violations.empty()) absl::StrAppend(&text, ")");
+  if (!fields.empty()) absl::StrAppend(&text, " (", fields, ")");
   return text;
 }
 

@@ -32,7 +32,7 @@ CallError ReadCallError(const grpc::Status& status);
 CallError MakeCallError(const absl::Status& status);
 
 // "INVALID_ARGUMENT: the picture is damaged [DAMAGED_IMAGE] (picture.encoded: ends too early)",
-// one line.
+// one line. Fields that the message tells about already aren't told twice.
 std::string ToText(const CallError& error);
 
 // A status whose message holds reason and violations too.

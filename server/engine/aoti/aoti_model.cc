@@ -1,5 +1,6 @@
 #include "engine/aoti/aoti_model.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
@@ -80,7 +81,7 @@ absl::Status CheckOutputs(const std::vector<TensorSpec>& specs, int64_t batch,
 
 class AotiModel final : public Model {
  public:
-  AotiModel(NetworkSpec spec, ExtractionFolder folder,
+  AotiModel(NetworkSpec spec, std::optional<ExtractionFolder> folder,
             std::unique_ptr<AOTIModelContainerRunner> runner)
       : spec_(std::move(spec)), folder_(std::move(folder)), runner_(std::move(runner)) {}
 
@@ -145,7 +146,7 @@ class AotiModel final : public Model {
   }
 
   const NetworkSpec spec_;
-  const ExtractionFolder folder_;  // kernels of a GPU are read from it when first called
+  const std::optional<ExtractionFolder> folder_;
   const std::unique_ptr<AOTIModelContainerRunner> runner_;
 };
 
@@ -162,14 +163,22 @@ absl::StatusOr<std::unique_ptr<Model>> MakeAotiModel(NetworkSpec spec, NetworkAr
   const absl::Status opened =
       CatchExceptions("network_unopened", "can't be opened (the log says why)", [&] {
         std::optional<c10::DeviceGuard> on_device;
-        if (spec.device_index >= 0) on_device.emplace(CudaDevice(spec.device_index));
+        if (spec.device_index >= 0) {
+          on_device.emplace(CudaDevice(spec.device_index));
+          // A float32 network answers in float32: torch's default lets cuDNN round to TF32.
+          at::globalContext().setAllowTF32CuDNN(false);
+        }
         const auto& makers = torch::inductor::getAOTIModelRunnerRegistry();
         const auto make = makers.at(spec.device_index >= 0 ? "cuda" : "cpu");
         runner = make(library, /*num_models=*/1, spec.device, folder.path(),
                       /*run_single_threaded=*/false);
       });
   DEFORM_RETURN_IF_ERROR(opened);
-  return std::make_unique<AotiModel>(std::move(spec), std::move(folder), std::move(runner));
+  // A GPU's kernels are read from the folder when first called. What runs on the CPU is mapped by
+  // now: its folder goes at once, so that a process that is killed leaves none behind.
+  std::optional<ExtractionFolder> kept;
+  if (spec.device_index >= 0) kept.emplace(std::move(folder));
+  return std::make_unique<AotiModel>(std::move(spec), std::move(kept), std::move(runner));
 }
 
 }  // namespace deform::engine

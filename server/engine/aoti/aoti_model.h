@@ -19,8 +19,9 @@ struct NetworkSpec {
 };
 
 // Extracts the network of `archive` to a temporary folder, opens it and puts it on its device. The
-// folder goes with the Model, or at once when this fails. The Status' message is short, reads on
-// from the file's name, and holds no path. Not thread-safe: networks are made one at a time.
+// folder goes with the Model where that runs on a GPU, and before this returns otherwise. The
+// Status' message is short, reads on from the file's name, and holds no path. Not thread-safe:
+// networks are made one at a time.
 absl::StatusOr<std::unique_ptr<Model>> MakeAotiModel(NetworkSpec spec, NetworkArchive& archive);
 
 }  // namespace deform::engine

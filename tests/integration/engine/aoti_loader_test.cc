@@ -6,6 +6,9 @@
 #include "gmock/gmock.h"
 #include "toy_package.h"
 
+// torch's archive reader forgets a few bytes when it refuses a file.
+extern "C" const char* __lsan_default_suppressions() { return "leak:mz_zip_reader_init"; }
+
 namespace deform::engine {
 namespace {
 
@@ -68,15 +71,16 @@ TEST_F(AotiLoaderTest, OutputsOutliveTheModel) {
   EXPECT_EQ(Values((*outputs)[1]), Values(Read("masks_8", {8, 4, 2, 2})));
 }
 
-TEST_F(AotiLoaderTest, TheFolderOfALoadedNetworkGoesWithIt) {
-  auto first = LoadToy();
-  EXPECT_EQ(FoldersLeft(), 1);
-  auto second = LoadToy();
-  EXPECT_EQ(FoldersLeft(), 2);
-  first.reset();
-  EXPECT_EQ(FoldersLeft(), 1);
-  EXPECT_TRUE(second->Run({Read("pixel_values", {8, 3, 8, 8})}).ok());
-  second.reset();
+TEST_F(AotiLoaderTest, ANetworkOnTheCpuRunsWithoutAFolder) {
+  const auto first = LoadToy();
+  const auto second = LoadToy();
+  EXPECT_EQ(FoldersLeft(), 0);
+  const Tensor pictures = Read("pixel_values", {8, 3, 8, 8});
+  for (Model* model : {first.get(), second.get()}) {
+    const auto outputs = model->Run({pictures});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_EQ(Values((*outputs)[0]), Values(Read("classes_8", {8, 4, 3})));
+  }
   EXPECT_EQ(FoldersLeft(), 0);
 }
 

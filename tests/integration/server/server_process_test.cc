@@ -55,15 +55,16 @@ class ServerProcessTest : public ::testing::Test {
     network_->OpenGate();
     if (run_.valid()) {
       process_->RequestStop("end of test");
-      clock_.Advance(hours(1));
-      run_.wait();
+      while (run_.wait_for(seconds(0)) != std::future_status::ready) {
+        clock_.Advance(hours(1));
+        std::this_thread::yield();
+      }
     }
   }
 
   absl::Status Start() {
     process_ = std::make_unique<ServerProcess>(
-        config_, "cpu",
-        BuildFacts{.version = "1.2.3", .revision = "abc", .torch = "2", .cuda = ""},
+        config_, "cpu", BuildFacts{.version = "1.2.3", .revision = "abc", .torch = "2", .cuda = ""},
         std::move(loader_), &clock_);
     const absl::Status started = process_->Start();
     if (!started.ok()) return started;
@@ -163,9 +164,9 @@ TEST_F(ServerProcessTest, DrainsServingThenFinishesWhatItAccepted) {
   network_->WaitUntilRunning();
   clock_.Advance(seconds(10));  // the drain delay, after which it takes no more
   while (true) {
-    const auto fresh = grpc::CreateCustomChannel(
-        "127.0.0.1:" + std::to_string(process_->grpc_port()), grpc::InsecureChannelCredentials(),
-        grpc::ChannelArguments());
+    const auto fresh =
+        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(process_->grpc_port()),
+                                  grpc::InsecureChannelCredentials(), grpc::ChannelArguments());
     grpc::ClientContext context;
     HealthCheckResponse response;
     const auto status = grpc::health::v1::Health::NewStub(fresh)->Check(&context, {}, &response);

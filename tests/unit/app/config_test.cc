@@ -110,9 +110,8 @@ TEST(ConfigTest, AllFaultsAreToldTogether) {
 TEST(ConfigTest, AddressesAreAHostAndAPort) {
   for (const char* address : {"", ":1", "localhost", "localhost:", "localhost:x", "localhost:65536",
                               "localhost:-1", "::1:80", "[::1]", "[]:1", "a]:1"}) {
-    const auto config = ResolveConfig(FromJson(R"({"admin_address": ")" + std::string(address) +
-                                               "\"}"),
-                                      kSurroundings);
+    const auto config = ResolveConfig(
+        FromJson(R"({"admin_address": ")" + std::string(address) + "\"}"), kSurroundings);
     EXPECT_EQ(FaultyFields(config.status()), Fields{"admin_address"}) << address;
   }
 }
@@ -156,9 +155,8 @@ TEST(ReadConfigJsonTest, UnknownSettingsAndWrongTypesAreAllNamed) {
       R"({"max_batches": 3, "maxBatch": 3, "max_batch": "many", "insecure": "yes",
           "max_queue_delay": 2, "device": [1], "worker_threads": -1, "queue_capacity": 7})",
       message);
-  EXPECT_EQ(FaultyFields(status),
-            (Fields{"max_batches", "maxBatch", "max_batch", "insecure", "max_queue_delay", "device",
-                    "worker_threads"}));
+  EXPECT_EQ(FaultyFields(status), (Fields{"max_batches", "maxBatch", "max_batch", "insecure",
+                                          "max_queue_delay", "device", "worker_threads"}));
   EXPECT_EQ(message.queue_capacity(), 7u);  // what is right is read all the same
 }
 
@@ -193,8 +191,7 @@ TEST(ApplyFlagsTest, FlagsOfAWrongTypeAreAllNamed) {
 
 TEST(SettingsTest, EverySettingIsExplained) {
   const auto settings = Settings();
-  EXPECT_EQ(settings.size(),
-            static_cast<size_t>(ServerConfig::descriptor()->field_count()));
+  EXPECT_EQ(settings.size(), static_cast<size_t>(ServerConfig::descriptor()->field_count()));
   for (const Setting& setting : settings) EXPECT_NE(setting.help, "") << setting.name;
 }
 

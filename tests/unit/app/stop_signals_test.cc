@@ -55,7 +55,9 @@ TEST_F(StopSignalsDeathTest, GoesAwayWithoutASignal) {
   EXPECT_EXIT(
       {
         HoldStopSignals();
-        { StopSignals signals([](int) { std::_Exit(1); }); }
+        {
+          StopSignals signals([](int) { std::_Exit(1); });
+        }
         std::_Exit(7);
       },
       ::testing::ExitedWithCode(7), "");

@@ -42,5 +42,13 @@ TEST(ToText, SaysEverythingOnOneLine) {
   EXPECT_EQ(ToText(MakeCallError(absl::NotFoundError("no such file"))), "NOT_FOUND: no such file");
 }
 
+TEST(ToText, SaysNothingTwice) {
+  const CallError error = ReadCallError(RichError(
+      grpc::StatusCode::INVALID_ARGUMENT, "`task`: 7 is unknown", "INVALID_FIELD",
+      {{"task", "7 is unknown"}, {"options.compat", "7 is unknown"}}, std::nullopt));
+  EXPECT_EQ(ToText(error),
+            "INVALID_ARGUMENT: `task`: 7 is unknown [INVALID_FIELD] (options.compat: 7 is unknown)");
+}
+
 }  // namespace
 }  // namespace deform::client

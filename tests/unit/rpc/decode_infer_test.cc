@@ -91,8 +91,9 @@ TEST(DecodeInferTest, RawContentsOfAnyOtherSizeAreRefused) {
 }
 
 TEST(DecodeInferTest, EachDatatypeTakesItsOwnSize) {
-  const std::pair<const char*, int> sizes[] = {{"FP32", 4}, {"FP16", 2},  {"BF16", 2}, {"FP64", 8},
-                                               {"INT64", 8}, {"INT32", 4}, {"UINT8", 1}, {"BOOL", 1}};
+  const std::pair<const char*, int> sizes[] = {{"FP32", 4},  {"FP16", 2},  {"BF16", 2},
+                                               {"FP64", 8},  {"INT64", 8}, {"INT32", 4},
+                                               {"UINT8", 1}, {"BOOL", 1}};
   for (const auto& [datatype, size] : sizes) {
     ModelInferRequest message = RawRequest();
     message.mutable_inputs(0)->set_datatype(datatype);
@@ -174,11 +175,13 @@ TEST(DecodeInferTest, TypedContentsThatAreAmbiguousAreRefused) {
   EXPECT_EQ(FaultyFields(none), Fields{"inputs[0].contents.fp32_contents"});
 
   ModelInferRequest short_by_one = TypedRequest("FP32");
-  for (int i = 0; i < 5; ++i) short_by_one.mutable_inputs(0)->mutable_contents()->add_fp32_contents(i);
+  for (int i = 0; i < 5; ++i)
+    short_by_one.mutable_inputs(0)->mutable_contents()->add_fp32_contents(i);
   EXPECT_EQ(FaultyFields(short_by_one), Fields{"inputs[0].contents.fp32_contents"});
 
   ModelInferRequest wrong_field = TypedRequest("FP32");
-  for (int i = 0; i < 6; ++i) wrong_field.mutable_inputs(0)->mutable_contents()->add_fp64_contents(i);
+  for (int i = 0; i < 6; ++i)
+    wrong_field.mutable_inputs(0)->mutable_contents()->add_fp64_contents(i);
   EXPECT_EQ(FaultyFields(wrong_field), Fields{"inputs[0].contents"});
 
   ModelInferRequest two_fields = short_by_one;

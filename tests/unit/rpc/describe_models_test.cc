@@ -29,9 +29,8 @@ class DescribeModelsTest : public ::testing::Test {
   base::Metrics metrics_;
   testing::FakeRepository repository_;
   testing::FakeModelLoader loader_;
-  lifecycle::ModelManager models_{{.repository = repository_.path(), .device = "cpu"},
-                                  &loader_,
-                                  &metrics_};
+  lifecycle::ModelManager models_{
+      {.repository = repository_.path(), .device = "cpu"}, &loader_, &metrics_};
 };
 
 TEST_F(DescribeModelsTest, PagesHoldEveryModelOnceInOrder) {

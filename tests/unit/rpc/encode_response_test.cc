@@ -21,10 +21,9 @@ class EncodeResponseTest : public ::testing::Test {
     auto model = std::make_shared<lifecycle::ServableModel>();
     model->name = "shapes";
     model->version = 3;
-    model->manifest.labels = {{.id = 2, .category_id = 7, .name = "disk", .is_thing = true,
-                               .color = {}},
-                              {.id = 5, .category_id = 9, .name = "fog", .is_thing = {},
-                               .color = {}}};
+    model->manifest.labels = {
+        {.id = 2, .category_id = 7, .name = "disk", .is_thing = true, .color = {}},
+        {.id = 5, .category_id = 9, .name = "fog", .is_thing = {}, .color = {}}};
     answer_.model = model;
     answer_.options.task = engine::Task::kInstance;
     answer_.result.width = 4;

@@ -118,16 +118,16 @@ TEST_F(HealthCallTest, AcceptedCallsFinishDuringAShutdown) {
   loader_.network("shapes")->CloseGate();
   auto accepted = std::async(std::launch::async, [this] { return Segment(Request()); });
   loader_.network("shapes")->WaitUntilRunning();
-  auto shutdown = std::async(std::launch::async, [this] {
-    server_->Shutdown(std::chrono::hours(1));
-  });
+  auto shutdown =
+      std::async(std::launch::async, [this] { server_->Shutdown(std::chrono::hours(1)); });
   // Once new calls are refused the shutdown is under way.
   Await([&] {
-    const auto channel = grpc::CreateCustomChannel(
-        "127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials(), {});
+    const auto channel = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                                   grpc::InsecureChannelCredentials(), {});
     grpc::ClientContext context;
     HealthCheckResponse response;
-    return grpc::health::v1::Health::NewStub(channel)->Check(&context, {}, &response)
+    return grpc::health::v1::Health::NewStub(channel)
+               ->Check(&context, {}, &response)
                .error_code() == grpc::StatusCode::UNAVAILABLE;
   });
   loader_.network("shapes")->OpenGate();

@@ -113,9 +113,9 @@ TEST_F(InferenceCallTest, MetadataTellsTheNetworksTensorsWithTheBatch) {
   ASSERT_EQ(metadata.inputs_size(), 1);
   EXPECT_EQ(metadata.inputs(0).name(), "pixel_values");
   EXPECT_EQ(metadata.inputs(0).datatype(), "FP32");
-  EXPECT_EQ(std::vector<int64_t>(metadata.inputs(0).shape().begin(),
-                                 metadata.inputs(0).shape().end()),
-            (std::vector<int64_t>{-1, 3, 8, 8}));
+  EXPECT_EQ(
+      std::vector<int64_t>(metadata.inputs(0).shape().begin(), metadata.inputs(0).shape().end()),
+      (std::vector<int64_t>{-1, 3, 8, 8}));
   ASSERT_EQ(metadata.outputs_size(), 2);
   EXPECT_EQ(metadata.outputs(0).name(), "class_queries_logits");
 

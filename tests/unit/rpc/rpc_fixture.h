@@ -33,9 +33,8 @@ struct ReceivedDetails {
     }
   }
   std::string field(int index = 0) const {
-    return index < bad_request.field_violations_size()
-               ? bad_request.field_violations(index).field()
-               : "";
+    return index < bad_request.field_violations_size() ? bad_request.field_violations(index).field()
+                                                       : "";
   }
 
   google::rpc::Status wire;
@@ -60,8 +59,8 @@ class RpcFixture : public ::testing::Test {
         &loader_, &metrics_);
     ASSERT_TRUE(models_->LoadAll().ok());
     ASSERT_TRUE(models_->Ready()) << models_->List().at(0).reason << models_->List().at(1).reason;
-    predictor_ = std::make_unique<serving::Predictor>(predictor_options, models_.get(), &clock_,
-                                                      &metrics_);
+    predictor_ =
+        std::make_unique<serving::Predictor>(predictor_options, models_.get(), &clock_, &metrics_);
     auto server = Server::Start(server_options, predictor_.get(), &clock_, &metrics_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

@@ -262,8 +262,8 @@ TEST_F(SegmentCallTest, WorkOfACancelledCallIsNotRun) {
   std::future<grpc::Status> running = Occupy();
   loader_.network("shapes")->ForgetBatches();
   grpc::ClientContext context;
-  auto cancelled = std::async(std::launch::async,
-                              [&] { return Segment(Request(), nullptr, &context); });
+  auto cancelled =
+      std::async(std::launch::async, [&] { return Segment(Request(), nullptr, &context); });
   Await([&] { return metrics_.QueueDepth("shapes").Value() == 1; });
   context.TryCancel();
   EXPECT_EQ(cancelled.get().error_code(), grpc::StatusCode::CANCELLED);

@@ -48,9 +48,11 @@ TEST(WireStatusTest, EveryCodeKeepsItsNumberAndName) {
 }
 
 TEST(WireStatusTest, FieldViolationsBecomeABadRequest) {
-  const WireStatus wire = ToWireStatus(base::MakeError(
-      absl::StatusCode::kInvalidArgument, "two faults",
-      {.reason = "INVALID_FIELD", .field_violations = {{"a", "x"}, {"b.c", "y"}}, .retry_after = {}}));
+  const WireStatus wire =
+      ToWireStatus(base::MakeError(absl::StatusCode::kInvalidArgument, "two faults",
+                                   {.reason = "INVALID_FIELD",
+                                    .field_violations = {{"a", "x"}, {"b.c", "y"}},
+                                    .retry_after = {}}));
   const auto bad_request = Find<google::rpc::BadRequest>(wire);
   ASSERT_TRUE(bad_request);
   ASSERT_EQ(bad_request->field_violations_size(), 2);
@@ -74,9 +76,9 @@ TEST(WireStatusTest, RetryAfterBecomesRetryInfoAndPushback) {
 }
 
 TEST(WireStatusTest, ExhaustionThatRetryingDoesNotHealForbidsIt) {
-  const WireStatus wire = ToWireStatus(base::MakeError(
-      absl::StatusCode::kResourceExhausted, "too large",
-      {.reason = "IMAGE_TOO_LARGE", .field_violations = {}, .retry_after = {}}));
+  const WireStatus wire = ToWireStatus(
+      base::MakeError(absl::StatusCode::kResourceExhausted, "too large",
+                      {.reason = "IMAGE_TOO_LARGE", .field_violations = {}, .retry_after = {}}));
   EXPECT_EQ(wire.retry_pushback_ms, "-1");
   EXPECT_FALSE(Find<google::rpc::RetryInfo>(wire));
 }
@@ -97,8 +99,8 @@ TEST(WireStatusTest, FitsInTheMetadataThatClientsAccept) {
   const WireStatus wire =
       ToWireStatus(base::MakeError(absl::StatusCode::kInvalidArgument, umlauts, details));
   // On the wire: the message percent-encoded, three bytes for one; the details in base64.
-  const size_t sent = 3 * wire.status.error_message().size() +
-                      4 * wire.status.error_details().size() / 3;
+  const size_t sent =
+      3 * wire.status.error_message().size() + 4 * wire.status.error_details().size() / 3;
   EXPECT_LT(sent, 7500u);
   EXPECT_GE(Find<google::rpc::BadRequest>(wire)->field_violations_size(), 1);
 }

@@ -1,11 +1,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <string>
 #include <thread>
@@ -13,6 +10,8 @@
 #include "base/error.h"
 #include "serving/predictor.h"
 #include "support/fake_model.h"
+#include "support/fake_package.h"
+#include "support/temporary_folder.h"
 
 namespace deform::serving {
 
@@ -30,20 +29,19 @@ class PredictorFixture : public ::testing::Test {
   using Segmented = absl::StatusOr<SegmentAnswer>;
   using Inferred = absl::StatusOr<InferAnswer>;
 
-  ~PredictorFixture() override {
-    predictor_.reset();
-    std::filesystem::remove_all(repository_);
-  }
-
-  void Start(Predictor::Options options = {}) {
-    WritePackage();
+  void SetUp() override {
+    testing::WriteFakePackage(repository_.path(), "3", Manifest());
     models_ = std::make_unique<lifecycle::ModelManager>(
-        lifecycle::ModelManager::Options{.repository = repository_, .device = "cpu"}, &loader_,
-        &metrics_);
+        lifecycle::ModelManager::Options{.repository = repository_.path().string(),
+                                         .device = "cpu"},
+        &loader_, &metrics_);
     network_->SetOutputs(FindLeftHalf);
     ASSERT_TRUE(models_->LoadAll().ok());
     ASSERT_TRUE(models_->Ready()) << models_->List().at(0).reason;
     network_->ForgetBatches();  // those of the warm-up
+  }
+
+  void Start(Predictor::Options options = {}) {
     predictor_ = std::make_unique<Predictor>(options, models_.get(), &clock_, &metrics_);
   }
 
@@ -127,62 +125,36 @@ class PredictorFixture : public ::testing::Test {
   std::unique_ptr<Predictor> predictor_;
 
  private:
-  // Query 0 of 2: label 0 with a probability by the red of the top left pixel; the mask
-  // is sure of the left half. Query 1: nothing.
+  static nlohmann::json Manifest() {
+    nlohmann::json manifest = testing::FakeManifest("shapes");
+    manifest["tasks"] = {"INSTANCE", "SEMANTIC"};
+    manifest["preprocess"]["mean"] = {0, 0, 0};
+    manifest["preprocess"]["std"] = {1, 1, 1};
+    return manifest;
+  }
+
+  // Query 0 of 4: label 0 with a probability by the red of the top left pixel; the mask is sure of
+  // the left half. The other queries: nothing.
   static absl::StatusOr<std::vector<engine::Tensor>> FindLeftHalf(
       absl::Span<const engine::Tensor> inputs) {
     const int64_t rows = inputs[0].shape()[0];
-    auto classes = engine::Tensor::Allocate(engine::DType::kFloat32, {rows, 2, 3});
-    auto masks = engine::Tensor::Allocate(engine::DType::kFloat32, {rows, 2, 4, 4});
+    auto classes = engine::Tensor::Allocate(engine::DType::kFloat32, {rows, 4, 3});
+    auto masks = engine::Tensor::Allocate(engine::DType::kFloat32, {rows, 4, 2, 2});
     auto* logit = static_cast<float*>(classes.mutable_data());
     auto* mask = static_cast<float*>(masks.mutable_data());
     for (int64_t row = 0; row < rows; ++row) {
-      const float red = *inputs[0].Row(row).data_as<float>();
-      const float score = 0.51f + 0.48f * red;
-      for (float p : {score, (1 - score) / 2, (1 - score) / 2, 0.001f, 0.001f, 0.998f})
-        *logit++ = std::log(p);
-      for (int i = 0; i < 32; ++i) *mask++ = i < 16 && i % 4 < 2 ? 40.0f : -40.0f;
+      const float score = 0.51f + 0.48f * *inputs[0].Row(row).data_as<float>();
+      for (int query = 0; query < 4; ++query) {
+        const float found = query == 0 ? score : 0.001f;
+        const float nothing = query == 0 ? (1 - score) / 2 : 0.998f;
+        for (float p : {found, 1 - found - nothing, nothing}) *logit++ = std::log(p);
+        for (int cell = 0; cell < 4; ++cell) *mask++ = query == 0 && cell % 2 == 0 ? 40.0f : -40.0f;
+      }
     }
     return std::vector<engine::Tensor>{classes, masks};
   }
 
-  void WritePackage() {
-    char folder[] = "/tmp/deform_predictor_XXXXXX";
-    repository_ = ::mkdtemp(folder);
-    const std::string package = repository_ + "/shapes/3";
-    std::filesystem::create_directories(package);
-    std::ofstream(package + "/model.pt2");  // empty: fakes open no file
-    std::ofstream(package + "/package.json") << R"({
-      "schema_version": 1, "name": "shapes", "architecture": "mask2former",
-      "tasks": ["INSTANCE", "SEMANTIC"],
-      "labels": [{"id": 0, "category_id": 1, "name": "disk", "is_thing": null,
-                  "color": [220, 20, 60]},
-                 {"id": 1, "category_id": 2, "name": "star", "is_thing": null,
-                  "color": [0, 20, 60]}],
-      "preprocess": {"mode": "exact", "height": 8, "width": 8, "resample": "bilinear",
-                     "antialias": true, "rescale_factor": 0.00392156862745098,
-                     "mean": [0, 0, 0], "std": [1, 1, 1], "pixel_mask": false},
-      "postprocess": {"compat": "DEFAULT", "score_threshold": 0.5, "mask_threshold": 0.5,
-                      "overlap_mask_area_threshold": 0.8, "max_results": 100,
-                      "fuse_label_ids": []},
-      "num_queries": 2, "num_classes": 2, "max_batch": 8,
-      "inputs": [{"name": "pixel_values", "dtype": "float32", "shape": [-1, 3, 8, 8]}],
-      "outputs": [
-        {"name": "class_queries_logits", "dtype": "float32", "shape": [-1, 2, 3]},
-        {"name": "masks_queries_logits", "dtype": "float32", "shape": [-1, 2, 4, 4]}],
-      "artifacts": [{"file": "model.pt2", "device": "cpu", "isa": null, "sm": null,
-                     "dtype": "float32", "height": 8, "width": 8, "min_batch": 1, "max_batch": 8,
-                     "torch": "2.11.0", "ops": [], "compile_seconds": 1.0, "bytes": 0}],
-      "files": {"model.pt2": {"sha256":
-        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "bytes": 0}},
-      "source": {"architecture_config_sha256":
-        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "weights_sha256":
-        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-      "parity": []
-    })";
-  }
-
-  std::string repository_;
+  testing::TemporaryFolder repository_;
 };
 
 }  // namespace deform::serving

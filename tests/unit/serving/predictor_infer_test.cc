@@ -26,8 +26,8 @@ TEST_F(PredictorInferTest, TensorsBecomeTheNetworksOutputs) {
   EXPECT_EQ(answer->model->name, "shapes");
   EXPECT_EQ(answer->times.batch_size, 3);
   ASSERT_EQ(answer->outputs.size(), 2u);
-  EXPECT_THAT(answer->outputs[0].shape(), ElementsAre(3, 2, 3));
-  EXPECT_THAT(answer->outputs[1].shape(), ElementsAre(3, 2, 4, 4));
+  EXPECT_THAT(answer->outputs[0].shape(), ElementsAre(3, 4, 3));
+  EXPECT_THAT(answer->outputs[1].shape(), ElementsAre(3, 4, 2, 2));
   EXPECT_NEAR(*answer->outputs[0].Row(1).data_as<float>(), std::log(0.99f), 1e-5);
   EXPECT_NEAR(*answer->outputs[0].Row(2).data_as<float>(), std::log(0.75f), 1e-5);
   EXPECT_EQ(Requests("OK", "ModelInfer"), 1);
@@ -44,7 +44,7 @@ TEST_F(PredictorInferTest, PicturesAndTensorsShareABatch) {
   const Inferred inferred = tensors.get();
   ASSERT_TRUE(inferred.ok()) << inferred.status();
   EXPECT_EQ(inferred->times.batch_size, 3);
-  EXPECT_THAT(inferred->outputs[0].shape(), ElementsAre(2, 2, 3));
+  EXPECT_THAT(inferred->outputs[0].shape(), ElementsAre(2, 4, 3));
   const Segmented segmented = picture.get();
   ASSERT_TRUE(segmented.ok()) << segmented.status();
   EXPECT_NEAR(segmented->result.segments.at(0).score, ScoreOfRed(255), 1e-3);
