@@ -166,6 +166,19 @@ def test_an_error_carries_details_that_grpcio_clients_can_read(server: ServerPro
     assert [violation.field for violation in bad_request.field_violations] == ["version"]
 
 
+@pytest.mark.parametrize(
+    "method",
+    ["deform.segmentation.v1.Segmentation/Segment", "inference.GRPCInferenceService/ModelInfer"],
+)
+def test_bytes_that_are_no_message_are_refused(server: ServerProcess, method: str):
+    with grpc.insecure_channel(server.grpc_address) as channel:
+        for payload in (b"\xff" * 40, b"\x0a\x02\xff\xfe", b"\x22\xff\xff\xff\x7f"):
+            with pytest.raises(grpc.RpcError) as error:
+                channel.unary_unary(f"/{method}")(payload, timeout=10)
+            assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert server.is_ready()
+
+
 def test_a_draining_server_says_so_and_serves_and_a_second_signal_ends_it():
     with ServerProcess("--drain_delay=3600s") as own:
         with grpc.insecure_channel(own.grpc_address) as channel:
