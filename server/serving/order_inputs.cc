@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<engine::Tensor>> OrderInputs(
   std::vector<engine::Tensor> ordered(specs.size());
   std::vector<bool> came(specs.size(), false);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    auto& [name, tensor] = inputs[i];
+    const std::string& name = inputs[i].first;
     const auto spec = std::find_if(specs.begin(), specs.end(),
                                    [&](const engine::TensorSpec& s) { return s.name == name; });
     const std::string field = absl::StrCat("inputs[", i, "].name");
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<engine::Tensor>> OrderInputs(
     const size_t index = spec - specs.begin();
     if (came[index]) return base::InvalidField(field, absl::StrCat(spec->name, " came twice"));
     came[index] = true;
-    ordered[index] = std::move(tensor);
+    ordered[index] = std::move(inputs[i].second);
   }
   for (size_t index = 0; index < specs.size(); ++index) {
     if (!came[index]) {

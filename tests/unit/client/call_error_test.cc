@@ -43,11 +43,12 @@ TEST(ToText, SaysEverythingOnOneLine) {
 }
 
 TEST(ToText, SaysNothingTwice) {
-  const CallError error = ReadCallError(RichError(
-      grpc::StatusCode::INVALID_ARGUMENT, "`task`: 7 is unknown", "INVALID_FIELD",
-      {{"task", "7 is unknown"}, {"options.compat", "7 is unknown"}}, std::nullopt));
-  EXPECT_EQ(ToText(error),
-            "INVALID_ARGUMENT: `task`: 7 is unknown [INVALID_FIELD] (options.compat: 7 is unknown)");
+  const CallError error = ReadCallError(
+      RichError(grpc::StatusCode::INVALID_ARGUMENT, "`task`: 7 is unknown", "INVALID_FIELD",
+                {{"task", "7 is unknown"}, {"options.compat", "7 is unknown"}}, std::nullopt));
+  EXPECT_EQ(
+      ToText(error),
+      "INVALID_ARGUMENT: `task`: 7 is unknown [INVALID_FIELD] (options.compat: 7 is unknown)");
 }
 
 }  // namespace
