@@ -27,7 +27,7 @@ uint32_t U32(std::string_view bytes, size_t at) {
 struct Layout {
   int width = 0, height = 0;
   bool top_down = false;
-  int bits = 0;  // a pixel: 1, 4, 8 (palette), 24, 32
+  int bits = 0;                               // a pixel: 1, 4, 8 (palette), 24, 32
   std::array<int, 3> channel_bytes{2, 1, 0};  // where R, G, B lie in a pixel of 24 or 32 bits
   size_t pixels_at = 0;
   size_t palette_at = 0;

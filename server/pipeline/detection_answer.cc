@@ -17,9 +17,9 @@ struct Candidate {
 
 std::vector<Candidate> LikeliestPairs(const DetectionOutputs& outputs,
                                       const AnswerContext& context) {
-  std::vector<float> scores(outputs.logits,
-                            outputs.logits + static_cast<size_t>(outputs.queries) *
-                                                 static_cast<size_t>(outputs.classes));
+  std::vector<float> scores(
+      outputs.logits,
+      outputs.logits + static_cast<size_t>(outputs.queries) * static_cast<size_t>(outputs.classes));
   SigmoidInPlace(absl::MakeSpan(scores));
   std::vector<Candidate> pairs;
   for (size_t i = 0; i < scores.size(); ++i) {
@@ -28,9 +28,8 @@ std::vector<Candidate> LikeliestPairs(const DetectionOutputs& outputs,
     if (scores[i] >= context.options.score_threshold && context.Keeps(label_id))
       pairs.push_back({scores[i], query, label_id});
   }
-  std::stable_sort(pairs.begin(), pairs.end(), [](const Candidate& a, const Candidate& b) {
-    return a.score > b.score;
-  });
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
   if (pairs.size() > static_cast<size_t>(context.options.max_results))
     pairs.resize(context.options.max_results);
   return pairs;

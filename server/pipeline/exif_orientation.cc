@@ -67,14 +67,15 @@ Picture ApplyOrientation(Picture stored, int orientation) {
   if (orientation == 1) return stored;
   // Upright pixel (x, y) is stored pixel (first + x·step_x + y·step_y).
   const bool transposed = orientation >= 5;
-  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 ||
-                          orientation == 8;
-  const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 ||
-                           orientation == 7;
+  const bool from_right =
+      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool from_bottom =
+      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const ptrdiff_t row = stored.width;
   const ptrdiff_t along_x = from_right ? -1 : 1;
   const ptrdiff_t along_y = from_bottom ? -row : row;
-  const ptrdiff_t first = (from_right ? row - 1 : 0) + (from_bottom ? row * (stored.height - 1) : 0);
+  const ptrdiff_t first =
+      (from_right ? row - 1 : 0) + (from_bottom ? row * (stored.height - 1) : 0);
   const ptrdiff_t step_x = transposed ? along_y : along_x;
   const ptrdiff_t step_y = transposed ? along_x : along_y;
 

@@ -48,8 +48,7 @@ absl::StatusOr<GifFile> OpenFirstFrame(std::string_view* rest) {
     int code = 0;
     GifByteType* block = nullptr;
     bool fine = DGifGetExtension(gif.get(), &code, &block) != GIF_ERROR;
-    while (fine && block != nullptr)
-      fine = DGifGetExtensionNext(gif.get(), &block) != GIF_ERROR;
+    while (fine && block != nullptr) fine = DGifGetExtensionNext(gif.get(), &block) != GIF_ERROR;
     if (!fine) return DamagedPicture(kGif, "an extension is broken or cut short");
   }
 }

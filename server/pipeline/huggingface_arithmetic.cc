@@ -15,8 +15,7 @@ double WrittenValue(float value) {
 float RoundToSixDigits(float value) {
   char text[64];
   const double exact = value;
-  const auto written =
-      std::to_chars(text, text + sizeof(text), exact, std::chars_format::fixed, 6);
+  const auto written = std::to_chars(text, text + sizeof(text), exact, std::chars_format::fixed, 6);
   double rounded = exact;
   std::from_chars(text, written.ptr, rounded);
   return static_cast<float>(rounded);

@@ -60,9 +60,9 @@ QueryMask ReadMask(const Mask2FormerOutputs& outputs, int query, const PictureGe
   const at::Tensor mean =
       at::sum(at::sigmoid(logits).mul(inside), 1).div(at::sum(inside, 1).add(1e-6));
   const at::Tensor mask =
-      at::upsample_nearest2d(inside.to(at::kByte).view({1, 1, kHuggingFaceMaskSide,
-                                                        kHuggingFaceMaskSide}),
-                             {geometry.height, geometry.width})
+      at::upsample_nearest2d(
+          inside.to(at::kByte).view({1, 1, kHuggingFaceMaskSide, kHuggingFaceMaskSide}),
+          {geometry.height, geometry.width})
           .contiguous();
   return {mean.item<float>(),
           EncodeRle(mask.const_data_ptr<uint8_t>(), geometry.height, geometry.width)};
@@ -94,8 +94,8 @@ SegmentationResult HuggingFaceInstanceAnswer(const Mask2FormerOutputs& outputs,
     if (is_new) mask->second = ReadMask(outputs, candidate.query, context.geometry);
     const float score = candidate.class_probability * mask->second.score;
     if (!(score >= threshold) || RleArea(mask->second.mask) == 0) continue;
-    segments.push_back(MakeMaskSegment(0, candidate.label_id, RoundToSixDigits(score),
-                                       mask->second.mask));
+    segments.push_back(
+        MakeMaskSegment(0, candidate.label_id, RoundToSixDigits(score), mask->second.mask));
   }
   SegmentationResult result{.width = context.geometry.width,
                             .height = context.geometry.height,

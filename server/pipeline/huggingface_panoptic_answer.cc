@@ -47,7 +47,8 @@ std::vector<int32_t> Compete(const Mask2FormerOutputs& outputs, const AnswerCont
   std::vector<float> best(pixels, -1.0f);
   std::vector<int32_t> winners(pixels, 0);
   for (size_t k = 0; k < kept.size(); ++k) {
-    // One query at a time: torch resizes each channel alone, so the values are those of all at once.
+    // One query at a time: torch resizes each channel alone, so the values are those of all at
+    // once.
     at::Tensor probabilities = at::sigmoid(at::upsample_bilinear2d(
         at::from_blob(const_cast<float*>(outputs.MaskLogits(kept[k].query)),
                       {1, 1, outputs.height, outputs.width}),

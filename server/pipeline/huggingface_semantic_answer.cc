@@ -18,15 +18,13 @@ SegmentationResult HuggingFaceSemanticAnswer(const Mask2FormerOutputs& outputs,
                                              const AnswerContext& context) {
   const at::Tensor class_logits = at::from_blob(const_cast<float*>(outputs.class_logits),
                                                 {1, outputs.queries, outputs.classes + 1});
-  const at::Tensor mask_logits =
-      at::from_blob(const_cast<float*>(outputs.mask_logits),
-                    {1, outputs.queries, outputs.height, outputs.width});
+  const at::Tensor mask_logits = at::from_blob(const_cast<float*>(outputs.mask_logits),
+                                               {1, outputs.queries, outputs.height, outputs.width});
   const at::Tensor class_values = at::einsum(
-      "bqc, bqhw -> bchw",
-      {at::softmax(class_logits, -1).narrow(-1, 0, outputs.classes),
-       at::sigmoid(at::upsample_bilinear2d(mask_logits,
-                                           {kHuggingFaceMaskSide, kHuggingFaceMaskSide},
-                                           /*align_corners=*/false))});
+      "bqc, bqhw -> bchw", {at::softmax(class_logits, -1).narrow(-1, 0, outputs.classes),
+                            at::sigmoid(at::upsample_bilinear2d(
+                                mask_logits, {kHuggingFaceMaskSide, kHuggingFaceMaskSide},
+                                /*align_corners=*/false))});
 
   // One class at a time: all classes of a large picture would take gigabytes.
   const PictureGeometry& geometry = context.geometry;

@@ -101,8 +101,7 @@ class QueryMasks {
 
 }  // namespace
 
-SegmentationResult InstanceAnswer(const Mask2FormerOutputs& outputs,
-                                  const AnswerContext& context) {
+SegmentationResult InstanceAnswer(const Mask2FormerOutputs& outputs, const AnswerContext& context) {
   std::vector<Candidate> candidates = LikeliestPairs(outputs, context);
   QueryMasks masks(outputs, context);
   std::map<int, float> mean_probability;  // by query
@@ -125,8 +124,7 @@ SegmentationResult InstanceAnswer(const Mask2FormerOutputs& outputs,
     if (mean_probability.at(candidate.query) == 0) continue;
     const auto [mask, is_new] = mask_of.try_emplace(candidate.query);
     if (is_new) mask->second = masks.Mask(candidate.query);
-    Segment segment =
-        MakeMaskSegment(found + 1, candidate.label_id, candidate.score, mask->second);
+    Segment segment = MakeMaskSegment(found + 1, candidate.label_id, candidate.score, mask->second);
     if (segment.area > 0) result.segments.push_back(std::move(segment));
   }
   return result;

@@ -106,8 +106,7 @@ class JpegReader {
 
   int Orientation() const {
     for (jpeg_saved_marker_ptr marker = cinfo_.marker_list; marker; marker = marker->next) {
-      const std::string_view data(reinterpret_cast<const char*>(marker->data),
-                                  marker->data_length);
+      const std::string_view data(reinterpret_cast<const char*>(marker->data), marker->data_length);
       if (marker->marker == JPEG_APP0 + 1 && data.substr(0, 4) == "Exif")
         return ParseExifOrientation(data);
     }
@@ -203,8 +202,7 @@ absl::StatusOr<PictureHeader> ReadJpegHeader(std::string_view encoded) {
 absl::StatusOr<StoredPicture> DecodeJpeg(std::string_view encoded, const DecodeLimits& limits) {
   JpegReader reader(encoded);
   DEFORM_RETURN_IF_ERROR(reader.ReadHeader());
-  DEFORM_RETURN_IF_ERROR(
-      CheckPixelLimit(kEncodedField, reader.width(), reader.height(), limits));
+  DEFORM_RETURN_IF_ERROR(CheckPixelLimit(kEncodedField, reader.width(), reader.height(), limits));
   StoredPicture stored;
   stored.orientation = reader.Orientation();
   stored.picture.width = reader.width();

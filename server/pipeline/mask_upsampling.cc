@@ -53,9 +53,7 @@ MaskGrid MakeMaskGrid(int logits_width, int logits_height, const engine::Preproc
 }
 
 MaskRows::MaskRows(const float* logits, const MaskGrid* grid)
-    : logits_(logits),
-      grid_(grid),
-      blended_(std::max(grid->logits_width, grid->content_width)) {
+    : logits_(logits), grid_(grid), blended_(std::max(grid->logits_width, grid->content_width)) {
   for (auto& row : rows_) row.resize(grid->content_width);
 }
 

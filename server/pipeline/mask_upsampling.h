@@ -32,7 +32,7 @@ void ResizeRow(const float* row, const LinearAxis& axis, float* to);
 struct MaskGrid {
   int logits_width = 0, logits_height = 0;
   int content_width = 0, content_height = 0;
-  int width = 0, height = 0;  // of the picture
+  int width = 0, height = 0;        // of the picture
   LinearAxis content_x, content_y;  // index logits
   LinearAxis picture_x, picture_y;  // index content
 };

@@ -16,9 +16,9 @@ struct KeptQuery {
   int query = 0;
   int label_id = 0;
   float score = 0;
-  int64_t won = 0;             // pixels where score × mask probability beats all others
-  int64_t won_inside = 0;      // … and the mask probability reaches the threshold
-  int64_t inside = 0;          // pixels where the mask probability reaches the threshold
+  int64_t won = 0;         // pixels where score × mask probability beats all others
+  int64_t won_inside = 0;  // … and the mask probability reaches the threshold
+  int64_t inside = 0;      // pixels where the mask probability reaches the threshold
   int32_t segment_id = kPanopticVoid;
 };
 
@@ -29,8 +29,7 @@ std::vector<KeptQuery> KeepQueries(const Mask2FormerOutputs& outputs,
   std::vector<KeptQuery> kept;
   for (int query = 0; query < outputs.queries; ++query) {
     const float* row = &probabilities[static_cast<size_t>(query) * (outputs.classes + 1)];
-    const auto label_id =
-        static_cast<int>(std::max_element(row, row + outputs.classes + 1) - row);
+    const auto label_id = static_cast<int>(std::max_element(row, row + outputs.classes + 1) - row);
     if (label_id == outputs.classes || !(row[label_id] >= context.options.score_threshold))
       continue;
     kept.push_back({.query = query, .label_id = label_id, .score = row[label_id]});
@@ -42,8 +41,8 @@ std::vector<KeptQuery> KeepQueries(const Mask2FormerOutputs& outputs,
 // mask doesn't reach the threshold. Fills the queries' counts. REQUIRES: kept is not empty.
 std::vector<int32_t> Compete(const Mask2FormerOutputs& outputs, const AnswerContext& context,
                              std::vector<KeptQuery>& kept) {
-  const MaskGrid grid = MakeMaskGrid(outputs.width, outputs.height, context.manifest.preprocess,
-                                     context.geometry);
+  const MaskGrid grid =
+      MakeMaskGrid(outputs.width, outputs.height, context.manifest.preprocess, context.geometry);
   std::vector<MaskRows> rows;
   rows.reserve(kept.size());
   for (const KeptQuery& query : kept) rows.emplace_back(outputs.MaskLogits(query.query), &grid);
@@ -104,8 +103,7 @@ void GiveIds(const AnswerContext& context, std::vector<KeptQuery>& kept) {
 
 }  // namespace
 
-SegmentationResult PanopticAnswer(const Mask2FormerOutputs& outputs,
-                                  const AnswerContext& context) {
+SegmentationResult PanopticAnswer(const Mask2FormerOutputs& outputs, const AnswerContext& context) {
   const int width = context.geometry.width, height = context.geometry.height;
   SegmentationResult result{.width = width, .height = height, .segments = {}, .id_map = {}};
   std::vector<KeptQuery> kept = KeepQueries(outputs, context);

@@ -25,7 +25,7 @@ struct DecodeLimits {
 struct PictureHeader {
   enum class Format { kJpeg, kPng, kWebp, kGif, kTiff, kBmp };
   Format format;
-  int width = 0;   // as stored, before the EXIF orientation
+  int width = 0;  // as stored, before the EXIF orientation
   int height = 0;
 };
 

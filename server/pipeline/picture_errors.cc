@@ -25,16 +25,16 @@ std::string_view FormatName(PictureHeader::Format format) {
 }
 
 absl::Status DamagedPicture(PictureHeader::Format format, std::string_view what) {
-  return base::InvalidField(
-      kEncodedField, "damaged " + std::string(FormatName(format)) + ": " + std::string(what),
-      "DAMAGED_IMAGE");
+  return base::InvalidField(kEncodedField,
+                            "damaged " + std::string(FormatName(format)) + ": " + std::string(what),
+                            "DAMAGED_IMAGE");
 }
 
 absl::Status UnsupportedPicture(std::string_view what) {
-  return base::InvalidField(kEncodedField,
-                            std::string(what) +
-                                " is not supported; JPEG, PNG, WebP, GIF, TIFF and BMP are",
-                            "UNSUPPORTED_FORMAT");
+  return base::InvalidField(
+      kEncodedField,
+      std::string(what) + " is not supported; JPEG, PNG, WebP, GIF, TIFF and BMP are",
+      "UNSUPPORTED_FORMAT");
 }
 
 absl::Status PictureTooLarge(std::string_view field, std::string_view description) {

@@ -20,7 +20,7 @@ bool StartsWith(std::string_view text, std::string_view prefix) {
 // The four-letter brand of an ISO base media file, or nothing.
 std::string_view MediaBrand(std::string_view encoded) {
   return encoded.size() >= 12 && encoded.substr(4, 4) == "ftyp" ? encoded.substr(8, 4)
-                                                                 : std::string_view();
+                                                                : std::string_view();
 }
 
 std::string_view TellMarkup(std::string_view encoded) {
@@ -41,8 +41,8 @@ std::string_view TellMarkup(std::string_view encoded) {
 std::string_view TellUnsupported(std::string_view encoded) {
   const std::string_view brand = MediaBrand(encoded);
   if (brand == "avif" || brand == "avis") return "AVIF";
-  if (brand == "heic" || brand == "heix" || brand == "hevc" || brand == "heim" ||
-      brand == "heis" || brand == "mif1" || brand == "msf1")
+  if (brand == "heic" || brand == "heix" || brand == "hevc" || brand == "heim" || brand == "heis" ||
+      brand == "mif1" || brand == "msf1")
     return "HEIC";
   if (!brand.empty()) return "a video or another ISO media file";
   struct Magic {

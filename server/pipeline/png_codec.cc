@@ -120,8 +120,7 @@ absl::StatusOr<PictureHeader> ReadPngHeader(std::string_view encoded) {
 absl::StatusOr<StoredPicture> DecodePng(std::string_view encoded, const DecodeLimits& limits) {
   PngReader reader(encoded);
   DEFORM_RETURN_IF_ERROR(reader.ReadHeader());
-  DEFORM_RETURN_IF_ERROR(
-      CheckPixelLimit(kEncodedField, reader.width(), reader.height(), limits));
+  DEFORM_RETURN_IF_ERROR(CheckPixelLimit(kEncodedField, reader.width(), reader.height(), limits));
   StoredPicture stored;
   stored.picture.width = reader.width();
   stored.picture.height = reader.height();

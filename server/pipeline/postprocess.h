@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,11 +21,13 @@ struct PostprocessOptions {
   float score_threshold = 0.5f;
   float mask_threshold = 0.5f;
   float overlap_mask_area_threshold = 0.8f;
+  // Instance and detection:
   int max_results = 100;
   std::vector<int32_t> label_ids = {};  // keep only these network classes; empty: all
 };
 
-struct Box {  // float pixels of the upright picture, clipped to it
+// Float pixels of the upright picture, clipped to it; detections of compat kHuggingFace are not.
+struct Box {
   float x = 0, y = 0, width = 0, height = 0;
 };
 
@@ -33,15 +36,16 @@ struct Segment {
   int32_t label_id = 0;
   float score = 0;
   Box box;
-  int64_t area = 0;  // pixels of the mask; of the box, rounded, for detections
+  int64_t area = 0;         // pixels of the mask; of the box, rounded, for detections
   std::optional<Rle> mask;  // absent for detections
 };
 
 struct IdMap {
   int width = 0;
   int height = 0;
-  int32_t void_value = 0;      // panoptic 0, semantic 65535
-  std::vector<int32_t> ids;  // [height, width] row-major: segment id (panoptic), label id (semantic)
+  int32_t void_value = 0;  // panoptic 0, semantic 65535
+  // [height, width] row-major: segment ids (panoptic) or label ids (semantic).
+  std::vector<int32_t> ids;
 };
 
 struct SegmentationResult {

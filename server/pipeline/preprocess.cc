@@ -26,9 +26,9 @@ int ScaledSide(int side, double scale, int most) {
 // same values on every CPU and in every memory format.
 at::Tensor Resize(const Picture& picture, int height, int width, bool antialias) {
   const int64_t row = int64_t{3} * picture.width;
-  const at::Tensor pixels = at::from_blob(
-      const_cast<uint8_t*>(picture.rgb.data()), {1, 3, picture.height, picture.width},
-      {row * picture.height, 1, row, 3}, at::TensorOptions().dtype(at::kByte));
+  const at::Tensor pixels =
+      at::from_blob(const_cast<uint8_t*>(picture.rgb.data()), {1, 3, picture.height, picture.width},
+                    {row * picture.height, 1, row, 3}, at::TensorOptions().dtype(at::kByte));
   if (height == picture.height && width == picture.width) return pixels;
   return antialias ? at::_upsample_bilinear2d_aa(pixels, {height, width}, /*align_corners=*/false)
                    : at::upsample_bilinear2d(pixels, {height, width}, /*align_corners=*/false);
@@ -43,8 +43,7 @@ ValueTable Normalisation(const engine::PreprocessSpec& spec, int channel) {
   const float mean = static_cast<float>(spec.mean[channel]) * scale;
   const float std = static_cast<float>(spec.std[channel]) * scale;
   ValueTable table;
-  for (int value = 0; value < 256; ++value)
-    table[value] = (static_cast<float>(value) - mean) / std;
+  for (int value = 0; value < 256; ++value) table[value] = (static_cast<float>(value) - mean) / std;
   return table;
 }
 
@@ -54,8 +53,8 @@ void Normalise(const at::Tensor& resized, const engine::PreprocessSpec& spec, fl
   for (int channel = 0; channel < 3; ++channel) {
     const ValueTable table = Normalisation(spec, channel);
     for (int64_t y = 0; y < height; ++y) {
-      const uint8_t* from = resized.const_data_ptr<uint8_t>() + channel * resized.stride(1) +
-                            y * resized.stride(2);
+      const uint8_t* from =
+          resized.const_data_ptr<uint8_t>() + channel * resized.stride(1) + y * resized.stride(2);
       float* to = values + (int64_t{channel} * spec.height + y) * spec.width;
       for (int64_t x = 0; x < width; ++x) to[x] = table[from[x * resized.stride(3)]];
     }
@@ -77,10 +76,8 @@ engine::Tensor PixelMask(const PictureGeometry& geometry, const engine::Preproce
 }  // namespace
 
 PictureGeometry ComputeGeometry(int width, int height, const engine::PreprocessSpec& spec) {
-  PictureGeometry geometry{.width = width,
-                           .height = height,
-                           .content_width = spec.width,
-                           .content_height = spec.height};
+  PictureGeometry geometry{
+      .width = width, .height = height, .content_width = spec.width, .content_height = spec.height};
   if (spec.mode == engine::PreprocessSpec::Mode::kFit) {
     const double scale = std::min(static_cast<double>(spec.height) / height,
                                   static_cast<double>(spec.width) / width);

@@ -13,7 +13,7 @@ namespace deform::pipeline {
 struct PictureGeometry {
   int width = 0;  // upright picture, pixels
   int height = 0;
-  int content_width = 0;  // what it covers of the network's input, from the top left; the rest is
+  int content_width = 0;   // what it covers of the network's input, from the top left; the rest is
   int content_height = 0;  // padding
 };
 
@@ -29,7 +29,6 @@ struct NetworkInput {
 
 // Resizes (uint8, antialiased bilinear, as torchvision does on uint8 tensors), rescales,
 // normalises, pads with zeros. Thread-safe.
-absl::StatusOr<NetworkInput> Preprocess(const Picture& picture,
-                                        const engine::PreprocessSpec& spec);
+absl::StatusOr<NetworkInput> Preprocess(const Picture& picture, const engine::PreprocessSpec& spec);
 
 }  // namespace deform::pipeline

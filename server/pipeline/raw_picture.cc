@@ -24,16 +24,15 @@ absl::StatusOr<Picture> CopyRawPicture(std::string_view rows, int64_t width, int
   const int64_t stride = row_stride_bytes == 0 ? row_bytes : row_stride_bytes;
   if (stride < row_bytes)
     return base::InvalidField("picture.raw.row_stride",
-                              std::to_string(stride) + " bytes; a row of " +
-                                  std::to_string(width) + " pixels has " +
-                                  std::to_string(row_bytes));
+                              std::to_string(stride) + " bytes; a row of " + std::to_string(width) +
+                                  " pixels has " + std::to_string(row_bytes));
   // The padding of the last row may be there or not.
   const auto size = static_cast<int64_t>(rows.size());
   const bool overflows = stride > (INT64_MAX - row_bytes) / height;
   if (overflows || (size != stride * height && size != stride * (height - 1) + row_bytes))
-    return base::InvalidField(
-        "picture.raw.rgb8", std::to_string(size) + " bytes; " + std::to_string(height) +
-                                " rows of " + std::to_string(stride) + " bytes are needed");
+    return base::InvalidField("picture.raw.rgb8", std::to_string(size) + " bytes; " +
+                                                      std::to_string(height) + " rows of " +
+                                                      std::to_string(stride) + " bytes are needed");
   Picture picture;
   picture.width = static_cast<int>(width);
   picture.height = static_cast<int>(height);

@@ -31,8 +31,7 @@ class ClassRows {
         class_probabilities_[static_cast<size_t>(c) * outputs.queries + query] =
             probabilities[static_cast<size_t>(query) * (outputs.classes + 1) + c];
     }
-    for (auto& row : rows_)
-      row.resize(static_cast<size_t>(outputs.classes) * grid->content_width);
+    for (auto& row : rows_) row.resize(static_cast<size_t>(outputs.classes) * grid->content_width);
   }
 
   // Row y of the content. Good until the second call from now.
@@ -72,10 +71,9 @@ class ClassRows {
 
 }  // namespace
 
-SegmentationResult SemanticAnswer(const Mask2FormerOutputs& outputs,
-                                  const AnswerContext& context) {
-  const MaskGrid grid = MakeMaskGrid(outputs.width, outputs.height, context.manifest.preprocess,
-                                     context.geometry);
+SegmentationResult SemanticAnswer(const Mask2FormerOutputs& outputs, const AnswerContext& context) {
+  const MaskGrid grid =
+      MakeMaskGrid(outputs.width, outputs.height, context.manifest.preprocess, context.geometry);
   ClassRows classes(outputs, &grid);
   const auto width = static_cast<size_t>(grid.width);
   std::vector<int32_t> label_map(width * grid.height, 0);

@@ -27,9 +27,7 @@ struct Mask2FormerOutputs {
   const float* mask_logits = nullptr;   // [queries, height, width]
   int queries = 0, classes = 0, height = 0, width = 0;
 
-  const float* MaskLogits(int query) const {
-    return mask_logits + int64_t{query} * height * width;
-  }
+  const float* MaskLogits(int query) const { return mask_logits + int64_t{query} * height * width; }
 };
 
 struct DetectionOutputs {

@@ -60,8 +60,8 @@ using TiffFile = std::unique_ptr<TIFF, CloseTiff>;
 
 // `file` outlives the result.
 absl::StatusOr<TiffFile> Open(MemoryFile* file) {
-  const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(
-      TIFFOpenOptionsAlloc(), &TIFFOpenOptionsFree);
+  const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(TIFFOpenOptionsAlloc(),
+                                                                             &TIFFOpenOptionsFree);
   if (options == nullptr) return absl::ResourceExhaustedError("no memory to decode the picture");
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMaxAllocationBytes);
   TIFFOpenOptionsSetErrorHandlerExtR(options.get(), &Silent, nullptr);
@@ -210,8 +210,7 @@ absl::Status ReadStrips(TIFF* tiff, const Layout& layout, const Palette& palette
   for (uint32_t y = 0; y < layout.height; ++y) {
     if (TIFFReadScanline(tiff, row.data(), y, static_cast<uint16_t>(plane)) != 1)
       return DamagedPicture(kTiff, "the pixels are broken or cut short");
-    StoreRow(row.data(), layout.width, layout, palette, plane,
-             rgb + size_t{3} * y * layout.width);
+    StoreRow(row.data(), layout.width, layout, palette, plane, rgb + size_t{3} * y * layout.width);
   }
   return absl::OkStatus();
 }

@@ -28,8 +28,8 @@ int Orientation(WebPDemuxer* demuxer) {
   WebPChunkIterator chunk{};
   int orientation = 1;
   if (WebPDemuxGetChunk(demuxer, "EXIF", 1, &chunk) != 0)
-    orientation = ParseExifOrientation(
-        {reinterpret_cast<const char*>(chunk.chunk.bytes), chunk.chunk.size});
+    orientation =
+        ParseExifOrientation({reinterpret_cast<const char*>(chunk.chunk.bytes), chunk.chunk.size});
   WebPDemuxReleaseChunkIterator(&chunk);
   return orientation;
 }
@@ -54,8 +54,8 @@ absl::Status DecodeFirstFrame(WebPDemuxer* demuxer, Picture& canvas) {
   config.output.u.RGBA.rgba = canvas.rgb.data() + first;
   config.output.u.RGBA.stride = static_cast<int>(stride);
   config.output.u.RGBA.size = canvas.rgb.size() - first;
-  const VP8StatusCode status = WebPGetFeatures(frame.fragment.bytes, frame.fragment.size,
-                                               &config.input);
+  const VP8StatusCode status =
+      WebPGetFeatures(frame.fragment.bytes, frame.fragment.size, &config.input);
   if (status != VP8_STATUS_OK || config.input.width != frame.width ||
       config.input.height != frame.height)
     return DamagedPicture(kWebp, "a frame's header is broken");

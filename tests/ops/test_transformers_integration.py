@@ -96,7 +96,9 @@ def name(request) -> str:
 
 
 @pytest.fixture
-def model(name, device) -> Outputs:
+def model(name, device, monkeypatch) -> Outputs:
+    # TensorFloat-32 would blow the last bit of one layer up to the tenth of the next.
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     make, outputs = MODELS[name]
     made = make()
     with torch.no_grad():

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/picture.h"
 #include "fixtures.h"
+#include "pipeline/picture.h"
 
 namespace deform::pipeline {
 namespace {
@@ -72,7 +72,8 @@ TEST_P(HostileTest, OneWrongByteIsAnAnswerOrAnError) {
 
 INSTANTIATE_TEST_SUITE_P(Pictures, HostileTest, testing::ValuesIn(Files()), [](const auto& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
   return name;
 });
 

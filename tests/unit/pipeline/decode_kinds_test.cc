@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "fixtures.h"
 #include "pipeline/exif_orientation.h"
 #include "pipeline/picture.h"
-#include "fixtures.h"
 
 namespace deform::pipeline {
 namespace {
@@ -51,7 +51,8 @@ TEST_P(KindsTest, GivesThePixelsThatWentInOrTellsWhyNot) {
 
 INSTANTIATE_TEST_SUITE_P(Pictures, KindsTest, testing::ValuesIn(Cases()), [](const auto& info) {
   std::string name = info.param.at("file");
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
   return name;
 });
 
@@ -117,8 +118,7 @@ TEST(RawPictureTest, RefusesSizesThatDoNotFitByName) {
   EXPECT_THAT(message("abcdefg", 2, 1, 0), HasSubstr("picture.raw.rgb8"));
   EXPECT_THAT(message("abcde", 2, 1, 0), HasSubstr("picture.raw.rgb8"));
   EXPECT_THAT(message("abcdef", 1, 2, int64_t{1} << 62), HasSubstr("picture.raw.rgb8"));
-  EXPECT_THAT(message("abc", 2'000'000'000, 2'000'000'000, 0),
-               HasSubstr("pixels are allowed"));
+  EXPECT_THAT(message("abc", 2'000'000'000, 2'000'000'000, 0), HasSubstr("pixels are allowed"));
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "pipeline/picture.h"
 #include "fixtures.h"
+#include "pipeline/picture.h"
 
 namespace deform::pipeline {
 namespace {
@@ -59,8 +59,7 @@ TEST_P(ManifestTest, GivesStatusSizeAndColour) {
     for (int y = 0; y < rows; ++y) {
       for (int x = 0; x < columns; ++x) sum += picture->rgb[3 * (y * picture->width + x) + channel];
     }
-    EXPECT_NEAR(sum / (rows * columns), expected.at("tl8_mean_rgb").at(channel),
-                expected.at("tol"))
+    EXPECT_NEAR(sum / (rows * columns), expected.at("tl8_mean_rgb").at(channel), expected.at("tol"))
         << "channel " << channel;
   }
 }
@@ -84,14 +83,12 @@ TEST_P(ManifestTest, IsRefusedWhenOverThePixelLimit) {
   EXPECT_EQ(base::GetErrorDetails(refused.status())->reason, "IMAGE_TOO_LARGE");
 }
 
-INSTANTIATE_TEST_SUITE_P(Images, ManifestTest, testing::ValuesIn(Cases()),
-                         [](const auto& info) {
-                           std::string name = info.param.at("file");
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
-                               '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Images, ManifestTest, testing::ValuesIn(Cases()), [](const auto& info) {
+  std::string name = info.param.at("file");
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  return name;
+});
 
 TEST(DecodeTest, ManifestHasAllItsCases) { EXPECT_EQ(Cases().size(), 53u); }
 

@@ -29,8 +29,8 @@ TEST(EncodePngTest, IdMapTakesEightBitsWhereAllValuesFit) {
 }
 
 TEST(EncodePngTest, IdMapTakesSixteenBitsElse) {
-  const IdMap map{.width = 2, .height = 3, .void_value = 65535,
-                  .ids = {0x0102, 0, 65535, 256, 0x7F00, 0x80FF}};
+  const IdMap map{
+      .width = 2, .height = 3, .void_value = 65535, .ids = {0x0102, 0, 65535, 256, 0x7F00, 0x80FF}};
   const auto png = EncodeIdMapPng(map);
   EXPECT_EQ(Decode(png, 2, 3), (std::vector<int>{1, 0, 255, 1, 0x7F, 0x80}));
   EXPECT_EQ(png->at(24), 16);

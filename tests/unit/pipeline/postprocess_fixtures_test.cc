@@ -94,8 +94,7 @@ void ExpectSame(const Json& expected, const SegmentationResult& ours, const Comp
     EXPECT_EQ(segment.area, std::count(mask.begin(), mask.end(), 1));
     if (comparison.task == Task::kInstance) continue;
     ASSERT_TRUE(ours.id_map.has_value());
-    const int32_t value =
-        comparison.task == Task::kSemantic ? segment.label_id : segment.id;
+    const int32_t value = comparison.task == Task::kSemantic ? segment.label_id : segment.id;
     for (size_t at = 0; at < mask.size(); ++at)
       ASSERT_EQ(ours.id_map->ids[at] == value, mask[at] == 1) << at;
   }
@@ -135,17 +134,16 @@ class Mask2FormerFixtureTest : public testing::TestWithParam<std::string> {
 TEST_P(Mask2FormerFixtureTest, CompatHfEqualsHuggingFace) {
   for (const Comparison& comparison : kComparisons) {
     SCOPED_TRACE(comparison.name);
-    ExpectSame(fixture_.at("hf").at(comparison.name),
-               Answer(comparison.task, Compat::kHuggingFace), comparison,
-               comparison.task != Task::kSemantic, 1.0);
+    ExpectSame(fixture_.at("hf").at(comparison.name), Answer(comparison.task, Compat::kHuggingFace),
+               comparison, comparison.task != Task::kSemantic, 1.0);
   }
 }
 
 TEST_P(Mask2FormerFixtureTest, DefaultFollowsItsRules) {
   for (const Comparison& comparison : kComparisons) {
     SCOPED_TRACE(comparison.name);
-    ExpectSame(fixture_.at("default").at(comparison.name), Answer(comparison.task, Compat::kDefault),
-               comparison, true, 0.999);
+    ExpectSame(fixture_.at("default").at(comparison.name),
+               Answer(comparison.task, Compat::kDefault), comparison, true, 0.999);
   }
 }
 

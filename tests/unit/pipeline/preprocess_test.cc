@@ -34,8 +34,7 @@ TEST(PreprocessTest, EqualsHuggingFaceBitForBit) {
     engine::PreprocessSpec spec = Spec(mode == "fit" ? Mode::kFit : Mode::kExact,
                                        expected.at("net_height"), expected.at("net_width"));
     spec.antialias = mode != "plain";
-    const auto input =
-        Preprocess(RingsPicture(expected.at("height"), expected.at("width")), spec);
+    const auto input = Preprocess(RingsPicture(expected.at("height"), expected.at("width")), spec);
     ASSERT_TRUE(input.ok()) << input.status();
     EXPECT_EQ(input->geometry.content_height, expected.at("content_height"));
     EXPECT_EQ(input->geometry.content_width, expected.at("content_width"));
