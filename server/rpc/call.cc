@@ -84,6 +84,7 @@ void UnaryCall::Refuse(const absl::Status& status, const std::string& model) {
 void UnaryCall::OnCancel() {
   // gRPC also cancels a call whose deadline has passed; the predictor tells that apart by itself.
   if (environment_.clock->Now() < context_.deadline) context_.cancellation->Cancel();
+  if (environment_.call_cancelled) environment_.call_cancelled();
 }
 
 absl::Status CheckAnswerSize(size_t bytes, const CallEnvironment& environment) {

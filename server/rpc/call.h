@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,7 +19,8 @@ struct CallEnvironment {
   serving::Predictor* predictor = nullptr;
   base::Clock* clock = nullptr;
   base::Metrics* metrics = nullptr;
-  int64_t max_send_bytes = 0;  // a larger answer is refused
+  int64_t max_send_bytes = 0;            // a larger answer is refused
+  std::function<void()> call_cancelled;  // see Server::Options
 };
 
 // One unary call in progress: its id, deadline and cancellation, and its one end. Deletes itself

@@ -79,7 +79,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options,
   const CallEnvironment environment = {.predictor = predictor,
                                        .clock = clock,
                                        .metrics = metrics,
-                                       .max_send_bytes = options.max_send_bytes};
+                                       .max_send_bytes = options.max_send_bytes,
+                                       .call_cancelled = options.call_cancelled};
   auto state = std::make_unique<State>(environment, options.version);
   for (const std::string& name : WholeServices()) state->health.SetServing(name, false);
 

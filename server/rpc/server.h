@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,9 @@ class Server {
     int64_t max_receive_bytes = 32 << 20;
     int64_t max_send_bytes = 64 << 20;
     std::string version;  // of the product, for ServerMetadata
+    // Told once a call's cancellation has been seen here, some time after its client gave up. From
+    // gRPC's threads; may be empty.
+    std::function<void()> call_cancelled;
   };
 
   // Opens the port and answers. FAILED_PRECONDITION when it can't be opened. `predictor`, `clock`

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstdio>
 #include <future>
 #include <limits>
@@ -258,7 +259,10 @@ TEST_F(SegmentCallTest, TheClientsDeadlineCounts) {
 }
 
 TEST_F(SegmentCallTest, WorkOfACancelledCallIsNotRun) {
-  ASSERT_NO_FATAL_FAILURE(Start());
+  Server::Options options;
+  std::atomic<int> cancellations_seen = 0;
+  options.call_cancelled = [&] { ++cancellations_seen; };
+  ASSERT_NO_FATAL_FAILURE(Start({}, options));
   std::future<grpc::Status> running = Occupy();
   loader_.network("shapes")->ForgetBatches();
   grpc::ClientContext context;
@@ -267,6 +271,8 @@ TEST_F(SegmentCallTest, WorkOfACancelledCallIsNotRun) {
   Await([&] { return metrics_.QueueDepth("shapes").Value() == 1; });
   context.TryCancel();
   EXPECT_EQ(cancelled.get().error_code(), grpc::StatusCode::CANCELLED);
+  // The client has its answer before the server has heard.
+  Await([&] { return cancellations_seen == 1; });
 
   loader_.network("shapes")->OpenGate();
   EXPECT_TRUE(running.get().ok());
