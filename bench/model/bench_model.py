@@ -7,6 +7,7 @@ Both run in this process on the same input; medians in milliseconds. Two eager f
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import statistics
@@ -40,6 +41,8 @@ def main() -> None:
     parser.add_argument("--package", type=Path, default=ROOT / "model_repository/shapes/1")
     arguments = parser.parse_args()
 
+    # A package finds torch's functions in the process, where Python keeps them private.
+    ctypes.CDLL(str(Path(torch.__file__).parent / "lib/libtorch_cpu.so"), mode=ctypes.RTLD_GLOBAL)
     import deform_ops  # noqa: F401  (loads the op library, which the package calls)
     from deform_ops.integrations.transformers import patch
     from transformers import Mask2FormerForUniversalSegmentation

@@ -48,7 +48,8 @@ absl::Status ServerProcess::Start() {
                                     .port = config_.grpc_address.port,
                                     .max_receive_bytes = config_.max_receive_bytes,
                                     .max_send_bytes = config_.max_send_bytes,
-                                    .version = version_};
+                                    .version = version_,
+                                    .call_cancelled = {}};
   DEFORM_ASSIGN_OR_RETURN(grpc_server_,
                           rpc::Server::Start(grpc_options, &predictor_, clock_, &metrics_));
   http::AdminServer::Options admin_options{.host = config_.admin_address.host,

@@ -83,6 +83,18 @@ TEST(PanopticTest, ALoneQueryKeepsToItsMask) {
   EXPECT_THAT(Areas(Answer(manifest, network.Outputs(), geometry, options)), ElementsAre(9216));
 }
 
+TEST(PanopticTest, CompatHfWeighsMasksByTheScoreBeforeTheThreshold) {
+  Network network;
+  network.classes = {{.6f, .2f, .2f}};
+  network.masks = {LeftHalf(.7f, .01f)};  // .6 · .7 is below .5
+  const engine::PackageManifest manifest = network.Manifest(96, 96);
+  PostprocessOptions options{.task = Task::kPanoptic};
+  const PictureGeometry geometry = Geometry(manifest, 96, 96);
+  EXPECT_THAT(Areas(Answer(manifest, network.Outputs(), geometry, options)), ElementsAre(4608));
+  options.compat = Compat::kHuggingFace;
+  EXPECT_THAT(Areas(Answer(manifest, network.Outputs(), geometry, options)), IsEmpty());
+}
+
 TEST(PanopticTest, AQueryThatKeepsLittleOfItsMaskIsDropped) {
   Network network;
   network.classes = {{.95f, .03f, .02f}, {.03f, .8f, .17f}};
