@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "pipeline/rle.h"
 #include "rpc/decode_request.h"
+#include "serving/resolve_options.h"
 
 namespace deform::rpc {
 
@@ -43,21 +44,18 @@ absl::Status EncodeSegment(const pipeline::Segment& segment,
   return segment.mask ? EncodeMask(*segment.mask, encoding, out) : absl::OkStatus();
 }
 
-// Which task uses what: the table of serving/resolve_options.h.
+// Only what has an effect is told: an option named in an answer may be sent in the next request.
 void EncodeOptions(const pipeline::PostprocessOptions& options,
                    const engine::PackageManifest& manifest, v1::MaskEncoding encoding,
                    v1::SegmentOptions& out) {
-  const engine::Task task = options.task;
-  const bool has_instances = task == engine::Task::kInstance || task == engine::Task::kDetection;
-  if (task != engine::Task::kSemantic) out.set_score_threshold(options.score_threshold);
-  if (task == engine::Task::kInstance || task == engine::Task::kPanoptic) {
-    out.set_mask_threshold(options.mask_threshold);
-  }
-  if (task == engine::Task::kPanoptic) {
+  const serving::OptionUse used = serving::UsedOptions(options.task, options.compat);
+  if (used.score_threshold) out.set_score_threshold(options.score_threshold);
+  if (used.mask_threshold) out.set_mask_threshold(options.mask_threshold);
+  if (used.overlap_mask_area_threshold) {
     out.set_overlap_mask_area_threshold(options.overlap_mask_area_threshold);
   }
-  if (has_instances) {
-    out.set_max_results(options.max_results);
+  if (used.max_results) out.set_max_results(options.max_results);
+  if (used.labels) {
     for (const int32_t id : options.label_ids) {
       if (const engine::Label* label = manifest.FindLabel(id)) out.add_labels(label->name);
     }

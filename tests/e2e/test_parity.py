@@ -79,6 +79,21 @@ def test_answers_echo_model_task_and_options_in_effect(channel):
     assert response.times.compute.ToTimedelta().total_seconds() > 0
 
 
+@pytest.mark.parametrize("compat", ["DEFAULT", "HF"])
+@pytest.mark.parametrize("task", ["INSTANCE", "SEMANTIC", "PANOPTIC"])
+def test_options_told_in_an_answer_are_taken_in_the_next_request(channel, task, compat):
+    from deform.segmentation.v1 import segmentation_pb2 as pb
+    from deform.segmentation.v1 import segmentation_pb2_grpc as rpc
+
+    first = ask(channel, encoded(SEEDS[0]), task, compat)
+    request = pb.SegmentRequest(
+        model="shapes", task=first.task, encoded=encoded(SEEDS[0]), options=first.options
+    )
+    again = rpc.SegmentationStub(channel).Segment(request, timeout=120)
+    assert again.options == first.options
+    assert len(again.segments) == len(first.segments)
+
+
 def test_comparison_sees_a_wrong_label_a_lost_segment_and_a_moved_mask():
     mask = np.zeros((4, 6), bool)
     mask[1:3, 1:4] = True
