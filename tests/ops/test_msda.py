@@ -196,6 +196,28 @@ def test_softmax_without_a_value_is_nan(backend, logits, device):
     assert op(backend, True)(*operands.with_(attention_weights=logits)).isnan().all()
 
 
+def test_threads_share_the_work(library):
+    """A process of its own, whose only parallel work is the operator's, counts its threads."""
+    program = f"""
+import os, sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+import torch
+from msda_operands import Case, draw
+torch.ops.load_library({str(library)!r})
+torch.set_num_threads(1)
+operands = draw(Case(((20, 20),), queries=400, heads=8, channels=32))
+torch.ops.deform.msda(*operands)
+alone = len(os.listdir("/proc/self/task"))
+torch.set_num_threads(2)
+torch.ops.deform.msda(*operands)
+print(len(os.listdir("/proc/self/task")) - alone)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == 1
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_number_of_threads_changes_no_bit(dtype):
     operands = draw(Case(((20, 20),), queries=400, heads=8, channels=32), dtype)
