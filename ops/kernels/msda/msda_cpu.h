@@ -30,7 +30,7 @@ struct MsdaCpuArguments {
 };
 
 // Bytes of scratch that one call of a kernel needs, aligned to kMsdaCpuScratchAlignment.
-size_t msda_cpu_scratch_bytes(int64_t levels, int64_t points);
+size_t msda_cpu_scratch_bytes(int64_t heads, int64_t levels, int64_t points);
 constexpr size_t kMsdaCpuScratchAlignment = 64;
 
 // Computes outputs [begin, end) of the batch * queries many. Calls on disjoint ranges may run at

@@ -68,7 +68,8 @@ at::Tensor msda_cpu(const at::Tensor& value, const at::Tensor& spatial_shapes,
       .softmax = softmax,
   };
   static const kernels::MsdaCpuKernel kernel = select_kernel();
-  const size_t scratch_bytes = kernels::msda_cpu_scratch_bytes(arguments.levels, arguments.points);
+  const size_t scratch_bytes =
+      kernels::msda_cpu_scratch_bytes(arguments.heads, arguments.levels, arguments.points);
   // Some tens of microseconds of work for a task, so that starting one doesn't show.
   const int64_t work =
       arguments.heads * arguments.levels * arguments.points * (arguments.channels + 16);
