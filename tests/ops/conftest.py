@@ -7,11 +7,24 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 _BUILD = Path(__file__).resolve().parents[2] / "build"
 LIBRARY = Path(os.environ.get("DEFORM_OPS_LIBRARY") or _BUILD / "lib" / "libdeform_ops.so")
 
 torch.ops.load_library(str(LIBRARY))
+
+# Generated cases: the same ones on every run, and as many as the environment asks for.
+settings.register_profile(
+    "deterministic",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=int(os.environ.get("DEFORM_MATRIX_EXAMPLES") or 200),
+    suppress_health_check=list(HealthCheck),
+    print_blob=False,
+)
+settings.load_profile("deterministic")
 
 _CUDA = pytest.param(
     "cuda",

@@ -8,8 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-
 
 @dataclass(frozen=True)
 class Case:

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 import torch
-from msda_operands import CASES, DTYPES, Case, assert_close, draw, grid_sample_form
+from accuracy import DTYPES
+from msda_operands import CASES, Case, assert_close, draw, grid_sample_form
 
 BACKENDS = ["deform", "deform_eager", "deform_reference"]
 SMALL = Case(((6, 5), (3, 4)), heads=2, channels=16)

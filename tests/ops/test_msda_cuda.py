@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from msda_operands import DTYPES, Case, assert_close, draw, grid_sample_form
+from accuracy import DTYPES
+from msda_operands import Case, assert_close, draw, grid_sample_form
 
 CASE = Case(((16, 12), (8, 6)), queries=40, heads=4, channels=32)
 

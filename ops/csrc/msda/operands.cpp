@@ -1,57 +1,13 @@
 #include "msda/operands.h"
 
-#include <c10/core/SymInt.h>
 #include <c10/util/Exception.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 
-#include "common/dtypes.h"
+#include "common/checks.h"
 
 namespace deform::ops {
 namespace {
-
-void check_rank(const char* op, const char* name, const at::Tensor& tensor, int64_t rank,
-                const char* dimensions) {
-  TORCH_CHECK(tensor.dim() == rank, op, ": ", name, " must have ", rank, " dimensions ", dimensions,
-              ", but has ", tensor.dim(), ": ", tensor.sym_sizes());
-}
-
-void check_float(const char* op, const char* name, const at::Tensor& tensor) {
-  TORCH_CHECK(is_supported(tensor.scalar_type()), op, ": ", name, " must be ", kSupportedDtypes,
-              ", but is ", tensor.scalar_type());
-}
-
-void check_index(const char* op, const char* name, const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.scalar_type() == at::kInt || tensor.scalar_type() == at::kLong, op, ": ", name,
-              " must be int32 or int64, but is ", tensor.scalar_type());
-}
-
-void check_device(const char* op, const char* name, const at::Tensor& tensor,
-                  const at::Tensor& value) {
-  TORCH_CHECK(tensor.device() == value.device(), op, ": ", name, " must be on value's device, ",
-              value.device(), ", but is on ", tensor.device());
-}
-
-void check_layout(const char* op, const char* name, const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.layout() == at::kStrided, op, ": ", name, " must be a dense tensor, but is ",
-              tensor.layout());
-}
-
-void check_size(const char* op, const char* name, const at::Tensor& tensor, int64_t dimension,
-                const c10::SymInt& expected, const char* meaning) {
-  TORCH_SYM_CHECK(tensor.sym_size(dimension).sym_eq(expected), op, ": ", name, " must have size ",
-                  expected, " (", meaning, ") in dimension ", dimension, ", but has ",
-                  tensor.sym_size(dimension), ": ", tensor.sym_sizes());
-}
-
-void check_positive(const char* op, const char* name, const at::Tensor& tensor, int64_t dimension,
-                    const char* meaning) {
-  TORCH_SYM_CHECK(tensor.sym_size(dimension).sym_ge(1), op, ": ", name, " must have at least 1 ",
-                  meaning, " in dimension ", dimension, ", but has ", tensor.sym_size(dimension),
-                  ": ", tensor.sym_sizes());
-}
 
 int64_t index_at(const at::Tensor& table, int64_t row, int64_t column) {
   int64_t offset = row * table.stride(0);
@@ -160,11 +116,6 @@ std::vector<kernels::MsdaLevel> read_level_table(const char* op, const at::Tenso
   TORCH_CHECK(next_row == rows, op, ": value must have ", next_row,
               " rows, the sum of height times width over spatial_shapes, but has ", rows);
   return table;
-}
-
-bool validate_requested() {
-  const char* setting = std::getenv("DEFORM_VALIDATE");
-  return setting != nullptr && std::strcmp(setting, "1") == 0;
 }
 
 }  // namespace deform::ops

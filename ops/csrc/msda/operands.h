@@ -27,7 +27,4 @@ void check_msda_limits(const char* op, const at::Tensor& value,
 std::vector<kernels::MsdaLevel> read_level_table(const char* op, const at::Tensor& spatial_shapes,
                                                  const at::Tensor& level_start_index, int64_t rows);
 
-// Whether DEFORM_VALIDATE asks for the table's contents to be checked where that costs a transfer.
-bool validate_requested();
-
 }  // namespace deform::ops

@@ -29,9 +29,8 @@ struct MsdaCpuArguments {
   bool softmax;  // normalise the weights over levels * points first
 };
 
-// Bytes of scratch that one call of a kernel needs, aligned to kMsdaCpuScratchAlignment.
+// Bytes of scratch that one call of a kernel needs, aligned to 64.
 size_t msda_cpu_scratch_bytes(int64_t heads, int64_t levels, int64_t points);
-constexpr size_t kMsdaCpuScratchAlignment = 64;
 
 // Computes outputs [begin, end) of the batch * queries many. Calls on disjoint ranges may run at
 // the same time, each with scratch of its own. The AVX variants exist on x86-64 only and need a

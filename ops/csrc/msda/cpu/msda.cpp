@@ -1,39 +1,16 @@
 #include "msda/msda.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <memory>
-#include <new>
-#include <string>
 
+#include "common/cpu_kernel.h"
 #include "common/dtypes.h"
 #include "msda/msda_cpu.h"
 #include "msda/operands.h"
 
 namespace deform::ops {
-namespace {
-
-struct AlignedDelete {
-  void operator()(void* block) const {
-    ::operator delete (block, std::align_val_t{kernels::kMsdaCpuScratchAlignment});
-  }
-};
-
-// The best kernel this processor runs, or that ATEN_CPU_CAPABILITY allows: torch reads both.
-kernels::MsdaCpuKernel select_kernel() {
-#ifdef DEFORM_CPU_X86
-  const std::string capability = at::get_cpu_capability();
-  if (capability.find("AVX512") == 0) return kernels::msda_cpu_avx512;
-  if (capability.find("AVX2") == 0) return kernels::msda_cpu_avx2;
-#endif
-  return kernels::msda_cpu_plain;
-}
-
-}  // namespace
-
 at::Tensor msda_cpu(const at::Tensor& value, const at::Tensor& spatial_shapes,
                     const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
                     const at::Tensor& attention_weights, bool softmax) {
@@ -67,7 +44,7 @@ at::Tensor msda_cpu(const at::Tensor& value, const at::Tensor& spatial_shapes,
       .weights_dtype = kernel_dtype(attention_weights.scalar_type()),
       .softmax = softmax,
   };
-  static const kernels::MsdaCpuKernel kernel = select_kernel();
+  static const kernels::MsdaCpuKernel kernel = DEFORM_SELECT_CPU_KERNEL(msda_cpu);
   const size_t scratch_bytes =
       kernels::msda_cpu_scratch_bytes(arguments.heads, arguments.levels, arguments.points);
   // Some tens of microseconds of work for a task, so that starting one doesn't show.
@@ -75,8 +52,7 @@ at::Tensor msda_cpu(const at::Tensor& value, const at::Tensor& spatial_shapes,
       arguments.heads * arguments.levels * arguments.points * (arguments.channels + 16);
   const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, work));
   at::parallel_for(0, batch * queries, grain, [&](int64_t begin, int64_t end) {
-    const std::unique_ptr<void, AlignedDelete> scratch(
-        ::operator new (scratch_bytes, std::align_val_t{kernels::kMsdaCpuScratchAlignment}));
+    const CpuScratch scratch = cpu_scratch(scratch_bytes);
     kernel(arguments, begin, end, scratch.get());
   });
   return output;

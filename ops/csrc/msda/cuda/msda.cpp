@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 
+#include "common/checks.h"
 #include "common/current_stream.h"
 #include "common/dtypes.h"
 #include "msda/msda_cuda.h"
