@@ -1,0 +1,208 @@
+// The backward CPU kernel, written once and compiled for each instruction set by
+// attn_backward_cpu_<set>.cpp. Linkage: see common/vector_plain.h.
+#pragma once
+
+#include "attn/attn_cpu_points.h"
+
+namespace deform::kernels {
+namespace {
+
+template <class Lanes>
+struct AttnBackwardScratch {
+  using R = typename Lanes::Real;
+  Carver carver;
+  int64_t padded;
+  PointScratch<R> points;
+  Softmax<Lanes> softmax;
+  R *x, *y;              // of each point, in pixels
+  R* product[kCorners];  // of the result's gradient and the corner's pixel
+  R* gradient;           // of the result, [channels]
+
+  AttnBackwardScratch(void* block, const AttnCpuArguments& a)
+      : carver(block),
+        padded(padded_to_lanes(a.grid.points)),
+        points(carver, padded),
+        softmax(carver, a.grid.points) {
+    x = carver.take<R>(padded);
+    y = carver.take<R>(padded);
+    for (auto& array : product) array = carver.take<R>(padded);
+    gradient = carver.take<R>(padded_to_lanes(a.channels));
+  }
+};
+
+// One point, all channels: products of its corners with the result's gradient, and what the
+// gradient adds to them. Two corners may be the same pixel, with a share of 0: each is stored
+// before the next is loaded.
+template <class Set, class T>
+inline void scatter_point(const T* pixels, Real<T>* sums, const Real<T>* gradient, int64_t channels,
+                          const PlacedPoints<Real<T>>& placed, int32_t p,
+                          Real<T>* const (&product)[kCorners]) {
+  using R = Real<T>;
+  using Wide = typename Set::template Vector<R>;
+  typename Wide::Register total[kCorners], weight[kCorners];
+  const T* from[kCorners];
+  R* to[kCorners];
+  for (int c = 0; c < kCorners; ++c) {
+    total[c] = Wide::zero();
+    weight[c] = Wide::fill(placed.weight[c][p]);
+    from[c] = pixels + placed.offset[c][p];
+    to[c] = sums + placed.offset[c][p];
+  }
+  int64_t d = 0;
+  for (; channels - d >= Wide::kWidth; d += Wide::kWidth) {
+    const auto g = Wide::load(gradient + d);
+#pragma GCC unroll 4
+    for (int c = 0; c < kCorners; ++c) {
+      const auto pixel = load_wide<Set::template Vector>(from[c] + d);
+      total[c] = Wide::multiply_add(g, pixel, total[c]);
+      Wide::store(to[c] + d, Wide::multiply_add(weight[c], g, Wide::load(to[c] + d)));
+    }
+  }
+  if (const int64_t some = channels - d; some > 0) {
+    const auto g = Wide::load_some(gradient + d, some);
+#pragma GCC unroll 4
+    for (int c = 0; c < kCorners; ++c) {
+      const auto pixel = load_wide<Set::template Vector>(from[c] + d, some);
+      total[c] = Wide::multiply_add(g, pixel, total[c]);
+      const auto sum = Wide::multiply_add(weight[c], g, Wide::load_some(to[c] + d, some));
+      Wide::store_some(to[c] + d, sum, some);
+    }
+  }
+  Set::template LaneSums<Wide, R>::store(total, product[kTopLeft] + p, product[kTopRight] + p,
+                                         product[kBottomLeft] + p, product[kBottomRight] + p);
+}
+
+// From products to the gradients of dx, dy and weight, over the triples.
+template <class Set, class Lanes>
+inline void finish_points(const AttnBackwardScratch<Lanes>& s, const Anchor<Lanes>& anchor,
+                          bool softmax) {
+  using R = typename Lanes::Real;
+  const auto one = Lanes::fill(R(1));
+  const auto next = Lanes::fill_ints(1), minus_one = Lanes::fill_ints(-1);
+  const R* weights = s.points.weights;
+  auto mean = Lanes::fill(R(0));
+  for (int64_t p = 0; p < s.padded; p += Lanes::kWidth) {
+    const auto x = Lanes::load(s.x + p), y = Lanes::load(s.y + p);
+    const auto left = Lanes::floor(x), top = Lanes::floor(y);
+    const auto counted =
+        Lanes::both(Lanes::inside(x, anchor.map.width), Lanes::inside(y, anchor.map.height));
+    const auto x0 = Lanes::to_ints(left), y0 = Lanes::to_ints(top);
+    const auto has_left = Lanes::less(minus_one, x0), has_top = Lanes::less(minus_one, y0);
+    const auto has_right = Lanes::less(Lanes::add(x0, next), anchor.map.int_width);
+    const auto has_bottom = Lanes::less(Lanes::add(y0, next), anchor.map.int_height);
+    const auto product = [&](Corner corner, auto column, auto line) {
+      const auto within = Lanes::both(counted, Lanes::both(column, line));
+      return Lanes::keep(within, Lanes::load(s.product[corner] + p));
+    };
+    const auto top_left = product(kTopLeft, has_left, has_top);
+    const auto top_right = product(kTopRight, has_right, has_top);
+    const auto bottom_left = product(kBottomLeft, has_left, has_bottom);
+    const auto bottom_right = product(kBottomRight, has_right, has_bottom);
+
+    // A point that doesn't count has no products, but may have any place and weight.
+    const auto right_share = Lanes::keep(counted, Lanes::subtract(x, left));
+    const auto bottom_share = Lanes::keep(counted, Lanes::subtract(y, top));
+    const auto left_share = Lanes::subtract(one, right_share);
+    const auto top_share = Lanes::subtract(one, bottom_share);
+    const auto mix = [](auto a, auto first, auto b, auto second) {
+      return Lanes::add(Lanes::multiply(a, first), Lanes::multiply(b, second));
+    };
+    const auto upper = mix(left_share, top_left, right_share, top_right);
+    const auto lower = mix(left_share, bottom_left, right_share, bottom_right);
+    const auto weight = Lanes::load(weights + p);
+    const auto by_weight = mix(top_share, upper, bottom_share, lower);
+    const auto by_x = mix(top_share, Lanes::subtract(top_right, top_left), bottom_share,
+                          Lanes::subtract(bottom_right, bottom_left));
+    const auto by_y = Lanes::subtract(lower, upper);
+    const auto by_place = Lanes::keep(counted, Lanes::multiply(weight, anchor.spread));
+    mean = Lanes::add(mean, Lanes::multiply(weight, by_weight));
+    Set::template Triples<R>::store(s.points.triples + 3 * p, Lanes::multiply(by_x, by_place),
+                                    Lanes::multiply(by_y, by_place), by_weight);
+  }
+  if (!softmax) return;
+  const auto total = Lanes::fill(Lanes::sum(mean));
+  for (int64_t p = 0; p < s.padded; p += Lanes::kWidth) {
+    typename Lanes::Floats by_x, by_y, by_weight;
+    Set::template Triples<R>::load(s.points.triples + 3 * p, by_x, by_y, by_weight);
+    const auto by_logit =
+        Lanes::multiply(Lanes::load(weights + p), Lanes::subtract(by_weight, total));
+    Set::template Triples<R>::store(s.points.triples + 3 * p, by_x, by_y, by_logit);
+  }
+}
+
+template <class Set, class T>
+inline void attn_backward_range(const AttnCpuArguments& a, const AttnCpuGradients& gradients,
+                                int64_t begin, int64_t end, void* block) {
+  using R = Real<T>;
+  using Lanes = typename Set::template Lanes<R>;
+  const int64_t count = a.grid.points;
+  const int64_t row_stride = a.groups * a.channels;
+  const int64_t outputs = a.out_height * a.out_width;
+  AttnBackwardScratch<Lanes> scratch(block, a);
+  const int64_t padded = scratch.padded;
+  PointScratch<R>& points = scratch.points;
+  points.lay_grid(a.grid, 1, padded);
+  scratch.softmax.prepare();
+  Anchor<Lanes> anchor(a);
+  // Lanes past the last point have no weight.
+  for (int64_t p = 0; p < padded; ++p) points.weights[p] = R(0);
+
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t batch = task / a.groups, group = task % a.groups;
+    const int64_t first_element = batch * a.height * a.width * row_stride + group * a.channels;
+    const T* pixels = static_cast<const T*>(a.value) + first_element;
+    R* sums = static_cast<R*>(gradients.value) + first_element;
+    for (int64_t o = 0; o < outputs; ++o) {
+      const int64_t i = batch * outputs + o;
+      const int64_t first_triple = i * a.row_elements + group * count * 3;
+      widen_elements<Set::template Vector>(a.offset_mask, a.offset_dtype, first_triple, 3 * count,
+                                           3 * padded, points.triples);
+      for (int64_t p = 0; p < padded; p += Lanes::kWidth) {
+        typename Lanes::Floats dx, dy, logit;
+        Set::template Triples<R>::load(points.triples + 3 * p, dx, dy, logit);
+        Lanes::store((a.softmax ? points.logits : points.weights) + p, logit);
+      }
+      if (a.softmax) scratch.softmax(points.logits, points.weights);
+      anchor.move_to(a.grid, o / a.out_width, o % a.out_width);
+      points.placed.count = 0;
+      for (int64_t p = 0; p < padded; p += Lanes::kWidth) {
+        typename Lanes::Floats dx, dy, logit;
+        Set::template Triples<R>::load(points.triples + 3 * p, dx, dy, logit);
+        const auto x = anchor.place(dx, anchor.x, points.grid_x + p);
+        const auto y = anchor.place(dy, anchor.y, points.grid_y + p);
+        Lanes::store(scratch.x + p, x);
+        Lanes::store(scratch.y + p, y);
+        place<Lanes>(x, y, Lanes::load(points.weights + p), anchor.map, row_stride, p,
+                     points.placed);
+      }
+      widen_elements<Set::template Vector>(
+          static_cast<const T*>(gradients.output) + i * row_stride + group * a.channels, a.channels,
+          a.channels, scratch.gradient);
+      for (int64_t n = 0; n < points.placed.count; ++n) {
+        scatter_point<Set>(pixels, sums, scratch.gradient, a.channels, points.placed,
+                           points.placed.counted[n], scratch.product);
+      }
+      finish_points<Set>(scratch, anchor, a.softmax);
+      narrow_elements<Set::template Vector>(points.triples, 3 * count, gradients.offset_mask,
+                                            a.offset_dtype, first_triple);
+    }
+  }
+}
+
+template <class Set>
+inline void attn_backward(const AttnCpuArguments& a, const AttnCpuGradients& gradients,
+                          int64_t begin, int64_t end, void* scratch) {
+  switch (a.value_dtype) {
+    case Dtype::kFloat32:
+      return attn_backward_range<Set, float>(a, gradients, begin, end, scratch);
+    case Dtype::kFloat16:
+      return attn_backward_range<Set, Half>(a, gradients, begin, end, scratch);
+    case Dtype::kBFloat16:
+      return attn_backward_range<Set, BFloat16>(a, gradients, begin, end, scratch);
+    case Dtype::kFloat64:
+      return attn_backward_range<Set, double>(a, gradients, begin, end, scratch);
+  }
+}
+
+}  // namespace
+}  // namespace deform::kernels
