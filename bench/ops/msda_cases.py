@@ -11,6 +11,7 @@ from torch import Tensor
 Levels = tuple[tuple[int, int], ...]
 
 SQUARES: Levels = ((64, 64), (32, 32), (16, 16), (8, 8))  # 5,440 rows
+LARGE_SQUARES: Levels = ((128, 128), (64, 64), (32, 32), (16, 16))  # 21,760 rows
 MASK2FORMER_384: Levels = ((48, 48), (24, 24), (12, 12))  # strides 8, 16, 32
 MASK2FORMER_1024: Levels = ((128, 128), (64, 64), (32, 32))
 DETR_800: Levels = ((100, 167), (50, 84), (25, 42), (13, 21))  # 800 x 1333
@@ -40,6 +41,7 @@ CPU_CASES = [
     Case("encoder_5440", SQUARES, 1, None, _F32),
     Case("anywhere_5440", SQUARES, 1, 5440, _F32),
     Case("encoder_5440", SQUARES, 1, None, _BF16),
+    Case("encoder_21760", LARGE_SQUARES, 1, None, _F32),
     Case("m2f_encoder_384", MASK2FORMER_384, 1, None, _F32),
     Case("ddetr_decoder", DETR_800, 1, 300, _F32),
 ]

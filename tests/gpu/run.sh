@@ -47,9 +47,11 @@ run bench && check bench_ops "$python" bench/ops/bench_msda.py --device cuda \
   --json "$results/bench_msda_cuda.json"
 
 if run sanitizer; then
-  for tool in memcheck racecheck initcheck synccheck; do
-    check "sanitizer_$tool" compute-sanitizer --tool $tool --error-exitcode 9 \
-      "$python" tests/gpu/sanitize_ops.py
+  for script in tests/gpu/sanitize_*.py; do
+    op=$(basename "$script" .py)
+    for tool in memcheck racecheck initcheck synccheck; do
+      check "${op}_$tool" compute-sanitizer --tool $tool --error-exitcode 9 "$python" "$script"
+    done
   done
 fi
 

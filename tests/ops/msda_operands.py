@@ -127,6 +127,46 @@ def grid_sample_attention(
     return result.permute(0, 3, 1, 2).flatten(2)
 
 
+def exact_gradients(operands: Operands, grad: Tensor, *, softmax: bool) -> list[Tensor]:
+    """Of value, sampling_locations and attention_weights, by autograd through grid_sample in
+    float64 on the CPU. Locations have to be finite.
+    """
+    value, _, _, locations, weights = (tensor.detach().cpu().double() for tensor in operands)
+    leaves = [tensor.requires_grad_() for tensor in (value, locations, weights)]
+    result = grid_sample_attention(operands.levels, *leaves[:2], leaves[2].flatten(3), softmax)
+    return list(torch.autograd.grad(result, leaves, grad.detach().cpu().double()))
+
+
+def direction(operands: Operands, seed: int = 7) -> Tensor:
+    """A gradient of the result, of value's type and device."""
+    value, queries = operands.value, operands.sampling_locations.shape[1]
+    shape = value.shape[0], queries, value.shape[2] * value.shape[3]
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(value)
+
+
+def call(name: str, operands: Operands, backend: str = "deform", **options):
+    """The operator as a function of its float operands, a backward one of the gradient first."""
+    table = operands.spatial_shapes, operands.level_start_index
+
+    def run(*floats: Tensor):
+        *before, locations, weights = floats
+        operator = getattr(getattr(torch.ops, backend), name)
+        return operator(*before, *table, locations, weights, **options)
+
+    return run
+
+
+def floats(operands: Operands) -> tuple[Tensor, Tensor, Tensor]:
+    """The operands that have gradients."""
+    return operands.value, operands.sampling_locations, operands.attention_weights
+
+
+def leaves(operands: Operands) -> list[Tensor]:
+    """Those as copies that want gradients."""
+    return [tensor.detach().clone().requires_grad_() for tensor in floats(operands)]
+
+
 def assert_close(actual: Tensor, expected: Tensor, dtype: torch.dtype) -> None:
     """Within one rounding to `dtype` of a sum in float32, in float64 for float64."""
     assert actual.dtype == dtype

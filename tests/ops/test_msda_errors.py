@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from msda_operands import Case, Operands, draw
+from msda_operands import Case, Operands, direction, draw
 
 CASE = Case(((4, 6), (2, 3)), batch=2, queries=5, heads=3, channels=4, points=2)
 BACKENDS = ["deform", "deform_eager", "deform_reference"]
@@ -68,6 +68,36 @@ def test_unfit_operand_is_named(backend, unfit, softmax, device):
         getattr(getattr(torch.ops, backend), softmax)(*operands)
 
 
+UNFIT_GRADIENTS = {
+    "rank": (lambda g: g[0], r"grad_output must have 3 dimensions \(B, Q, G\*D\), but has 2"),
+    "batch": (lambda g: cut(g, 0), r"grad_output must have size 2 \(batch of value\)"),
+    "queries": (lambda g: cut(g, 1), r"grad_output must have size 5 \(queries of sampling_loc"),
+    "channels": (lambda g: cut(g, 2), r"grad_output must have size 12 \(heads times channels"),
+    "type": (lambda g: g.double(), r"grad_output must have value's type, Float, but is Double"),
+}
+
+
+@pytest.mark.parametrize("softmax", ["msda", "msda_softmax"])
+@pytest.mark.parametrize("unfit", UNFIT_GRADIENTS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_unfit_gradient_is_named(backend, unfit, softmax, device):
+    change, message = UNFIT_GRADIENTS[unfit]
+    operands = draw(CASE, device=device)
+    run = getattr(getattr(torch.ops, backend), f"{softmax}_backward")
+    with pytest.raises(RuntimeError, match=f"(?s){softmax}: .*{message}"):
+        run(change(direction(operands)), *operands)
+
+
+@pytest.mark.parametrize("unfit", ["value_rank", "shapes_float", "points_pair", "weights_count"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_backward_names_an_unfit_operand(backend, unfit, device):
+    change, message = UNFIT[unfit]
+    operands = draw(CASE, device=device)
+    grad = direction(operands)
+    with pytest.raises(RuntimeError, match=f"(?s)msda: .*{message}"):
+        getattr(torch.ops, backend).msda_backward(grad, *change(operands))
+
+
 TABLES = {
     "zero_height": ([[0, 6], [2, 3]], [0, 24], r"spatial_shapes\[0\] must be a positive .*\(0, 6"),
     "negative": ([[4, 6], [-2, -3]], [0, 24], r"spatial_shapes\[1\] must be a positive .*\(-2, -3"),
@@ -92,6 +122,9 @@ def with_table(table: str, device: torch.device) -> Operands:
 def test_wrong_level_table_on_the_cpu_is_named(backend, table):
     with pytest.raises(RuntimeError, match=f"(?s){TABLES[table][2]}"):
         getattr(torch.ops, backend).msda(*with_table(table, torch.device("cpu")))
+    grad = direction(draw(CASE))
+    with pytest.raises(RuntimeError, match=f"(?s){TABLES[table][2]}"):
+        getattr(torch.ops, backend).msda_backward(grad, *with_table(table, torch.device("cpu")))
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -99,6 +132,9 @@ def test_wrong_level_table_on_the_gpu_is_named_when_asked_for(table, cuda, monke
     monkeypatch.setenv("DEFORM_VALIDATE", "1")
     with pytest.raises(RuntimeError, match=f"(?s){TABLES[table][2]}"):
         torch.ops.deform.msda(*with_table(table, cuda))
+    grad = direction(draw(CASE, device=cuda))
+    with pytest.raises(RuntimeError, match=f"(?s){TABLES[table][2]}"):
+        torch.ops.deform.msda_backward(grad, *with_table(table, cuda))
 
 
 @pytest.mark.parametrize("table", ["zero_height", "negative", "too_large", "overflow"])
@@ -113,6 +149,15 @@ def test_level_outside_value_samples_nothing_on_the_gpu(backend, table, cuda):
     expected = getattr(torch.ops, backend).msda(*good)
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-6)
 
+    grad = direction(good)
+    results = getattr(torch.ops, backend).msda_backward(grad, *operands)
+    expected = getattr(torch.ops, backend).msda_backward(grad, *good)
+    torch.testing.assert_close(results[0], expected[0], rtol=0, atol=1e-5)
+    assert (results[1][:, :, :, unusable] == 0).all()
+    assert (results[2].unflatten(-1, (2, CASE.points))[..., unusable, :] == 0).all()
+    usable = 1 - unusable
+    torch.testing.assert_close(results[1][:, :, :, usable], expected[1][:, :, :, usable])
+
 
 @pytest.mark.parametrize("name", [S, N, P, W])
 def test_operand_on_another_device_is_named(name, cuda):
@@ -121,11 +166,19 @@ def test_operand_on_another_device_is_named(name, cuda):
     message = rf"msda: {name} must be on value's device, cuda:0, but is on cpu"
     with pytest.raises(RuntimeError, match=message):
         torch.ops.deform.msda(*moved)
+    with pytest.raises(RuntimeError, match=message):
+        torch.ops.deform.msda_backward(direction(operands), *moved)
+    message = "msda: grad_output must be on value's device, cuda:0, but is on cpu"
+    with pytest.raises(RuntimeError, match=message):
+        torch.ops.deform.msda_backward(direction(operands).cpu(), *operands)
 
 
 def test_more_rows_than_an_index_holds_are_refused():
     case = Case(((1, 1),), batch=1, queries=1, heads=1, channels=1, points=1)
     value = torch.zeros(1, 1, 1, 1).expand(1, 2**31, 1, 1)
-    for op in (torch.ops.deform.msda, torch.ops.deform_reference.msda):
+    operands = draw(case).with_(value=value)
+    for backend in (torch.ops.deform, torch.ops.deform_reference):
         with pytest.raises(RuntimeError, match=r"fewer than 2\^31 rows \(S\), but has 2147483648"):
-            op(*draw(case).with_(value=value))
+            backend.msda(*operands)
+        with pytest.raises(RuntimeError, match=r"fewer than 2\^31 rows \(S\), but has 2147483648"):
+            backend.msda_backward(torch.zeros(1, 1, 1), *operands)

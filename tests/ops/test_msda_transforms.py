@@ -1,96 +1,14 @@
-"""msda under autograd, torch.func, fake tensors, torch.export and torch.compile."""
+"""msda under torch.func, autocast, fake tensors, torch.export, torch.compile and AOTInductor."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from msda_operands import Case, Operands, draw, grid_sample_attention
+from msda_operands import Case, Operands, call, direction, draw, floats, leaves
 from torch.autograd import forward_ad
 
 CASE = Case(((5, 4), (3, 2)), batch=2, queries=4, heads=2, channels=3, points=2)
 OPS = ["msda", "msda_softmax"]
-
-
-def leaves(operands: Operands) -> list[torch.Tensor]:
-    inputs = operands.value, operands.sampling_locations, operands.attention_weights
-    return [tensor.clone().requires_grad_() for tensor in inputs]
-
-
-def call(name: str, operands: Operands, backend: str = "deform"):
-    """The operator as a function of its float operands."""
-
-    def run(value, locations, weights):
-        table = operands.spatial_shapes, operands.level_start_index
-        return getattr(getattr(torch.ops, backend), name)(value, *table, locations, weights)
-
-    return run
-
-
-@pytest.mark.parametrize("name", OPS)
-@pytest.mark.parametrize("backend", ["deform", "deform_eager"])
-def test_gradient_equals_grid_samples(backend, name, device):
-    operands = draw(CASE, torch.float64, device)
-    ours, theirs = leaves(operands), leaves(operands)
-    result = call(name, operands, backend)(*ours)
-    expected = grid_sample_attention(operands.levels, *theirs, name == "msda_softmax")
-    torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
-    direction = torch.randn(result.shape, dtype=torch.float64).to(device)
-    ours_gradients = torch.autograd.grad(result, ours, direction)
-    their_gradients = torch.autograd.grad(expected, theirs, direction)
-    for ours_, theirs_ in zip(ours_gradients, their_gradients, strict=True):
-        torch.testing.assert_close(ours_, theirs_, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", OPS)
-def test_derivatives_hold_numerically(name, device):
-    case = Case(((3, 4), (2, 2)), batch=1, queries=2, heads=2, channels=2, points=1)
-    operands = draw(case, torch.float64, device)
-    run, inputs = call(name, operands), leaves(operands)
-    # Sums by atomic additions, as on a GPU, come in any order.
-    torch.autograd.gradcheck(run, inputs, check_forward_ad=True, nondet_tol=1e-10)
-    torch.autograd.gradgradcheck(run, inputs, nondet_tol=1e-10)
-
-
-def test_gradient_at_no_real_place_and_past_the_border_is_0(device):
-    operands = draw(CASE, torch.float64, device)
-    operands.sampling_locations.view(-1, 2)[::4, 0] = float("nan")
-    operands.sampling_locations.view(-1, 2)[1::4, 1] = float("inf")
-    operands.sampling_locations.view(-1, 2)[2::4] = 1.5
-    inputs = leaves(operands)
-    call("msda", operands)(*inputs).sum().backward()
-    assert all(torch.isfinite(tensor.grad).all() for tensor in inputs)
-    by_point = inputs[1].grad.view(-1, 2)
-    for lost in (0, 1, 2):
-        assert (by_point[lost::4] == 0).all()
-    assert (by_point[3::4] != 0).any()
-
-
-@pytest.mark.parametrize("empty", ["batch", "queries"])
-def test_gradient_of_an_empty_result_is_0(empty, device):
-    operands = draw(Case(((4, 4),), **{empty: 0}), device=device)
-    inputs = leaves(operands)
-    call("msda", operands)(*inputs).sum().backward()
-    assert all((tensor.grad == 0).all() for tensor in inputs)
-
-
-def test_each_operand_alone_may_want_a_gradient(device):
-    operands = draw(CASE, torch.float64, device)
-    all_inputs = leaves(operands)
-    expected = torch.autograd.grad(call("msda", operands)(*all_inputs).sum(), all_inputs)
-    for index in range(3):
-        inputs = [tensor.detach() for tensor in all_inputs]
-        inputs[index].requires_grad_()
-        result = call("msda", operands)(*inputs)
-        (gradient,) = torch.autograd.grad(result.sum(), inputs[index])
-        torch.testing.assert_close(gradient, expected[index])
-
-
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_backend_without_a_derivative_says_so(backend):
-    operands = draw(CASE)
-    result = call("msda", operands, f"deform_{backend}")(*leaves(operands))
-    with pytest.raises(RuntimeError, match=f"derivative for deform_{backend}::msda is not impl"):
-        result.sum().backward()
 
 
 def test_no_gradient_wanted_takes_the_fused_kernel(device):
@@ -104,15 +22,21 @@ def test_no_gradient_wanted_takes_the_fused_kernel(device):
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_functional_transforms(name, device):
+def test_functional_gradient(name, device):
     operands = draw(CASE, torch.float64, device)
-    inputs = [tensor.detach() for tensor in leaves(operands)]
     run = call(name, operands)
-    gradient = torch.func.grad(lambda value: run(value, *inputs[1:]).square().sum())(inputs[0])
+    got = torch.func.grad(lambda *t: run(*t).square().sum(), argnums=(0, 1, 2))(*floats(operands))
     wanted = leaves(operands)
     run(*wanted).square().sum().backward()
-    torch.testing.assert_close(gradient, wanted[0].grad)
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs.grad)
 
+
+@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("backend", ["deform", "deform_reference"])
+def test_vmap_equals_a_loop(backend, name, device):
+    operands = draw(CASE, torch.float64, device)
+    inputs, run = floats(operands), call(name, operands, backend)
     stacked = [torch.stack([tensor, tensor * 0.9, tensor * 1.1]) for tensor in inputs]
     mapped = torch.func.vmap(run)(*stacked)
     expected = torch.stack([run(*(tensor[i] for tensor in stacked)) for i in range(3)])
@@ -121,31 +45,93 @@ def test_functional_transforms(name, device):
     expected = torch.stack([run(inputs[0], stacked[1][i], inputs[2]) for i in range(3)])
     torch.testing.assert_close(shared, expected)
 
+
+@pytest.mark.parametrize("name", OPS)
+def test_vmap_of_the_backward_operator_equals_a_loop(name, device):
+    operands = draw(CASE, torch.float64, device)
+    inputs, run = floats(operands), call(f"{name}_backward", operands)
+    grads = torch.stack([direction(operands, seed) for seed in range(3)])
+    mapped = torch.func.vmap(run, in_dims=(0, None, None, None))(grads, *inputs)
+    for index, result in enumerate(mapped):
+        expected = torch.stack([run(grad, *inputs)[index] for grad in grads])
+        torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_gradients_for_each_sample(name, device):
+    """vmap over grad, as for gradients of single samples."""
+    operands = draw(CASE, torch.float64, device)
+    run = call(name, operands)
+    stacked = [torch.stack([tensor, tensor * 0.9]) for tensor in floats(operands)]
+
+    def loss(*tensors):
+        return run(*tensors).square().sum()
+
+    mapped = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(*stacked)
+    for i in range(2):
+        wanted = [tensor[i].clone().requires_grad_() for tensor in stacked]
+        loss(*wanted).backward()
+        for ours, theirs in zip(mapped, wanted, strict=True):
+            torch.testing.assert_close(ours[i], theirs.grad)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_forward_mode_equals_finite_differences(name, device):
+    operands = draw(CASE, torch.float64, device)
+    value, locations, weights = floats(operands)
+    tangent = torch.randn_like(locations)
+    run = call(name, operands)
+    step = 1e-7
+    ahead, behind = (run(value, locations + s * tangent, weights) for s in (step, -step))
     with forward_ad.dual_level():
-        dual = forward_ad.make_dual(inputs[2], torch.ones_like(inputs[2]))
-        assert forward_ad.unpack_dual(run(*inputs[:2], dual)).tangent is not None
+        dual = forward_ad.make_dual(locations, tangent)
+        got = forward_ad.unpack_dual(run(value, dual, weights)).tangent
+    torch.testing.assert_close(got, (ahead - behind) / (2 * step), rtol=0, atol=1e-6)
+    functional = torch.func.jvp(lambda x: run(value, x, weights), (locations,), (tangent,))[1]
+    torch.testing.assert_close(functional, got)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_leaves_operands_as_they_are(dtype, device):
+    operands = draw(CASE, torch.float32, device, location_dtype=dtype)
+    expected = call("msda", operands)(*floats(operands))
+    with torch.autocast(device.type, dtype=dtype):
+        result = call("msda", operands)(*floats(operands))
+    assert result.dtype == torch.float32
+    assert torch.equal(result, expected)
 
 
 @pytest.mark.parametrize("backend", ["deform", "deform_cpu", "deform_cuda", "deform_reference"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
 def test_meta_tensors_give_shape_and_type(backend, dtype):
-    operands = [tensor.to("meta") for tensor in draw(CASE, dtype)]
+    operands = [tensor.to("meta") for tensor in draw(CASE, dtype, location_dtype=torch.float32)]
     result = getattr(torch.ops, backend).msda_softmax(*operands)
     assert result.device.type == "meta"
     assert (result.shape, result.dtype) == ((2, 4, 6), dtype)
     assert result.is_contiguous()
+    gradients = getattr(torch.ops, backend).msda_softmax_backward(result, *operands)
+    for gradient, operand in zip(gradients, (operands[0], *operands[3:]), strict=True):
+        assert (gradient.shape, gradient.dtype) == (operand.shape, operand.dtype)
 
 
 @pytest.mark.parametrize("name", OPS)
 @pytest.mark.parametrize("wants_gradient", [False, True])
-def test_opcheck(name, wants_gradient, device):
+@pytest.mark.parametrize("backend", ["deform", "deform_eager"])
+def test_opcheck(backend, name, wants_gradient, device):
     operands = draw(CASE, device=device)
     value, locations, weights = leaves(operands)
     if not wants_gradient:
         value, locations, weights = (t.detach() for t in (value, locations, weights))
     table = operands.spatial_shapes, operands.level_start_index
-    overload = getattr(torch.ops.deform, name).default
+    overload = getattr(getattr(torch.ops, backend), name).default
     torch.library.opcheck(overload, (value, *table, locations, weights))
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_opcheck_of_the_backward_operator(name, device):
+    operands = draw(CASE, device=device)
+    overload = getattr(torch.ops.deform, f"{name}_backward").default
+    torch.library.opcheck(overload, (direction(operands), *operands))
 
 
 class Attention(torch.nn.Module):
@@ -206,13 +192,36 @@ def test_compile_in_one_graph(device):
     targets = [node.target for node in graphs[0].graph.nodes if node.op == "call_function"]
     assert sum(target is torch.ops.deform.msda for target in targets) == 1
 
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_training_keeps_both_operators(dynamic, device):
+    """The forward and the backward graph each hold one node, and no step of the eager form."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    operands = draw(CASE, device=device)
+    module = Attention(operands)
+    names: list[list[str]] = []
+
+    def keep(graph, example):
+        names.append([str(n.target) for n in graph.graph.nodes if n.op == "call_function"])
+        return make_boxed_func(graph.forward)
+
     torch.compiler.reset()
-    trained = torch.compile(module, fullgraph=True, backend="aot_eager")
-    result = trained(*inputs)
-    torch.testing.assert_close(result, module(*inputs))
-    (gradient,) = torch.autograd.grad(result.sum(), module.projection.weight)
-    (expected,) = torch.autograd.grad(module(*inputs).sum(), module.projection.weight)
-    torch.testing.assert_close(gradient, expected)
+    backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
+    trained = torch.compile(module, fullgraph=True, backend=backend, dynamic=dynamic)
+    value, locations, weights = leaves(operands)
+    wanted = module.projection.weight, locations, weights
+    result = trained(value, locations, weights)
+    expected = module(value, locations, weights)
+    torch.testing.assert_close(result, expected)
+    got = torch.autograd.grad(result.square().sum(), wanted)
+    for ours, theirs in zip(got, torch.autograd.grad(expected.square().sum(), wanted), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    forward, backward = names
+    assert forward.count("deform.msda.default") == 1
+    assert backward.count("deform.msda_backward.default") == 1
+    assert not any("index" in name for name in forward + backward)
 
 
 def test_eager_backend_exports_without_the_library(device):
@@ -227,3 +236,18 @@ def test_eager_backend_exports_without_the_library(device):
     assert not any("deform" in name for name in names)
     expected = torch.ops.deform.msda_softmax(*operands)
     torch.testing.assert_close(program.module()(*operands), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_aot_inductor_package_calls_the_operator(tmp_path):
+    operands = draw(CASE)
+    inputs, module = floats(operands), Attention(operands).eval()
+    batch = torch.export.Dim("batch", min=1, max=8)
+    with torch.no_grad():
+        program = torch.export.export(module, inputs, dynamic_shapes=[{0: batch}] * 3)
+        path = torch._inductor.aoti_compile_and_package(
+            program, package_path=str(tmp_path / "attention.pt2")
+        )
+        served = torch._inductor.aoti_load_package(path)
+        for count in (1, 3):
+            more = [torch.cat([tensor, tensor])[:count] for tensor in inputs]
+            torch.testing.assert_close(served(*more), module(*more))

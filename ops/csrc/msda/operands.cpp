@@ -78,6 +78,25 @@ void check_msda_operands(const char* op, const at::Tensor& value, const at::Tens
   }
 }
 
+void check_msda_operands(const char* op, const at::Tensor& grad_output, const at::Tensor& value,
+                         const at::Tensor& spatial_shapes, const at::Tensor& level_start_index,
+                         const at::Tensor& sampling_locations,
+                         const at::Tensor& attention_weights) {
+  check_msda_operands(op, value, spatial_shapes, level_start_index, sampling_locations,
+                      attention_weights);
+  check_rank(op, "grad_output", grad_output, 3, "(B, Q, G*D)");
+  TORCH_CHECK(grad_output.scalar_type() == value.scalar_type(), op,
+              ": grad_output must have value's type, ", value.scalar_type(), ", but is ",
+              grad_output.scalar_type());
+  check_device(op, "grad_output", grad_output, value);
+  check_layout(op, "grad_output", grad_output);
+  check_size(op, "grad_output", grad_output, 0, value.sym_size(0), "batch of value");
+  check_size(op, "grad_output", grad_output, 1, sampling_locations.sym_size(1),
+             "queries of sampling_locations");
+  check_size(op, "grad_output", grad_output, 2, value.sym_size(2) * value.sym_size(3),
+             "heads times channels of value");
+}
+
 void check_msda_limits(const char* op, const at::Tensor& value,
                        const at::Tensor& sampling_locations) {
   TORCH_CHECK(value.size(1) <= INT32_MAX, op,
@@ -86,8 +105,8 @@ void check_msda_limits(const char* op, const at::Tensor& value,
               ": value must have fewer than 2^31 channels over all heads (G*D), but has ",
               value.size(2) * value.size(3));
   const int64_t points = sampling_locations.size(3) * sampling_locations.size(4);
-  TORCH_CHECK(points < (int64_t{1} << 30), op,
-              ": sampling_locations must have fewer than 2^30 points for each query and head "
+  TORCH_CHECK(points < (int64_t{1} << 29), op,
+              ": sampling_locations must have fewer than 2^29 points for each query and head "
               "(L*K), but has ",
               points);
 }

@@ -9,13 +9,16 @@
 
 namespace deform::ops {
 
-inline const char* msda_name(bool softmax) { return softmax ? "msda_softmax" : "msda"; }
-
 // Throws unless ranks, sizes, types and devices fit together, naming the operand, what it is and
 // what it should be. Sizes may be symbolic; contents aren't read.
 void check_msda_operands(const char* op, const at::Tensor& value, const at::Tensor& spatial_shapes,
                          const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
                          const at::Tensor& attention_weights);
+
+// The same, and that grad_output is like the result.
+void check_msda_operands(const char* op, const at::Tensor& grad_output, const at::Tensor& value,
+                         const at::Tensor& spatial_shapes, const at::Tensor& level_start_index,
+                         const at::Tensor& sampling_locations, const at::Tensor& attention_weights);
 
 // Throws if a size is beyond what the kernels' index arithmetic holds.
 void check_msda_limits(const char* op, const at::Tensor& value,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "attn/attn_cpu_points.h"
+#include "common/bilinear_backward.h"
 
 namespace deform::kernels {
 namespace {
@@ -29,48 +30,6 @@ struct AttnBackwardScratch {
     gradient = carver.take<R>(padded_to_lanes(a.channels));
   }
 };
-
-// One point, all channels: products of its corners with the result's gradient, and what the
-// gradient adds to them. Two corners may be the same pixel, with a share of 0: each is stored
-// before the next is loaded.
-template <class Set, class T>
-inline void scatter_point(const T* pixels, Real<T>* sums, const Real<T>* gradient, int64_t channels,
-                          const PlacedPoints<Real<T>>& placed, int32_t p,
-                          Real<T>* const (&product)[kCorners]) {
-  using R = Real<T>;
-  using Wide = typename Set::template Vector<R>;
-  typename Wide::Register total[kCorners], weight[kCorners];
-  const T* from[kCorners];
-  R* to[kCorners];
-  for (int c = 0; c < kCorners; ++c) {
-    total[c] = Wide::zero();
-    weight[c] = Wide::fill(placed.weight[c][p]);
-    from[c] = pixels + placed.offset[c][p];
-    to[c] = sums + placed.offset[c][p];
-  }
-  int64_t d = 0;
-  for (; channels - d >= Wide::kWidth; d += Wide::kWidth) {
-    const auto g = Wide::load(gradient + d);
-#pragma GCC unroll 4
-    for (int c = 0; c < kCorners; ++c) {
-      const auto pixel = load_wide<Set::template Vector>(from[c] + d);
-      total[c] = Wide::multiply_add(g, pixel, total[c]);
-      Wide::store(to[c] + d, Wide::multiply_add(weight[c], g, Wide::load(to[c] + d)));
-    }
-  }
-  if (const int64_t some = channels - d; some > 0) {
-    const auto g = Wide::load_some(gradient + d, some);
-#pragma GCC unroll 4
-    for (int c = 0; c < kCorners; ++c) {
-      const auto pixel = load_wide<Set::template Vector>(from[c] + d, some);
-      total[c] = Wide::multiply_add(g, pixel, total[c]);
-      const auto sum = Wide::multiply_add(weight[c], g, Wide::load_some(to[c] + d, some));
-      Wide::store_some(to[c] + d, sum, some);
-    }
-  }
-  Set::template LaneSums<Wide, R>::store(total, product[kTopLeft] + p, product[kTopRight] + p,
-                                         product[kBottomLeft] + p, product[kBottomRight] + p);
-}
 
 // From products to the gradients of dx, dy and weight, over the triples.
 template <class Set, class Lanes>

@@ -1,18 +1,18 @@
 #include <cuda_runtime.h>
 
-#include <type_traits>
-
 #include "attn/attn_backward_cuda_kernel.cuh"
 #include "attn/attn_cuda.h"
-#include "attn/attn_cuda_launch.h"
+#include "common/team_launch_cuda.h"
 
 namespace deform::kernels {
 namespace {
 
 template <class T, class A>
 void launch(const AttnCudaArguments& a, const AttnCudaGradients& gradients, cudaStream_t stream) {
-  cuda::with_widest_packs<T>(a, gradients.output, [&](auto width) {
-    const cuda::AttnLaunch by = cuda::attn_launch(a, width, 4, sizeof(cuda::Real<T>));
+  cuda::with_widest_packs<T>(a.channels, {a.value, gradients.output}, [&](auto width) {
+    const int64_t tasks = a.batch * a.out_height * a.out_width * a.groups;
+    const cuda::TeamLaunch by = cuda::team_launch(cuda::kAttnThreads, a.channels, width,
+                                                  a.grid.points, tasks, 4, sizeof(cuda::Real<T>));
     cuda::attn_backward_kernel<T, A, decltype(width)::value>
         <<<by.blocks, cuda::kAttnThreads, by.shared_bytes, stream>>>(
             a, static_cast<const T*>(gradients.output), static_cast<A*>(gradients.value),

@@ -2,51 +2,8 @@
 #pragma once
 
 #include "attn/attn_cuda_points.cuh"
-#include "common/scatter_cuda.cuh"
 
 namespace deform::kernels::cuda {
-
-template <class R>
-__device__ inline void store_as(void* array, Dtype dtype, int64_t index, R x) {
-  switch (dtype) {
-    case Dtype::kFloat16:
-      static_cast<__half*>(array)[index] = narrow<__half>(static_cast<float>(x));
-      break;
-    case Dtype::kBFloat16:
-      static_cast<__nv_bfloat16*>(array)[index] = narrow<__nv_bfloat16>(static_cast<float>(x));
-      break;
-    case Dtype::kFloat64:
-      static_cast<double*>(array)[index] = static_cast<double>(x);
-      break;
-    default:
-      static_cast<float*>(array)[index] = static_cast<float>(x);
-  }
-}
-
-// kWidth channels of one corner: adds `weight` times the result's gradient to the corner's, where
-// `scatter` says so, and returns the product of that gradient and the corner's pixel.
-template <class T, class A, int kWidth>
-__device__ inline Real<T> visit_corner(const T* pixel, A* sum, Real<T> weight,
-                                       const Real<T> (&gradient)[kWidth], bool scatter) {
-  using R = Real<T>;
-  const auto pack = *reinterpret_cast<const Pack<T, kWidth>*>(pixel);
-  R product = 0;
-#pragma unroll
-  for (int c = 0; c < kWidth; ++c) product += gradient[c] * widen(pack.element[c]);
-  if (scatter) {
-    R part[kWidth];
-#pragma unroll
-    for (int c = 0; c < kWidth; ++c) part[c] = weight * gradient[c];
-    scatter_add(sum, part);
-  }
-  return product;
-}
-
-// A point's derivatives by its weight and by its place, of one thread's channels or of all.
-template <class R>
-struct PointGradient {
-  R by_weight, by_x, by_y;
-};
 
 // Block of kAttnThreads; shared memory for 4 arrays of every team. A is the type that value's
 // gradient is added up in.
@@ -56,7 +13,7 @@ struct PointGradient {
 template <class T, class A, int kWidth>
 __global__ void __launch_bounds__(kAttnThreads)
     attn_backward_kernel(const AttnCudaArguments a, const T* grad_output, A* grad_value,
-                         void* grad_offset_mask, const AttnTeams by) {
+                         void* grad_offset_mask, const Teams by) {
   using R = Real<T>;
   extern __shared__ __align__(16) unsigned char shared[];
   const int teams = kAttnThreads / by.lanes;

@@ -1,18 +1,18 @@
 #include <cuda_runtime.h>
 
-#include <type_traits>
-
 #include "attn/attn_cuda.h"
 #include "attn/attn_cuda_kernel.cuh"
-#include "attn/attn_cuda_launch.h"
+#include "common/team_launch_cuda.h"
 
 namespace deform::kernels {
 namespace {
 
 template <class T>
 void launch(const AttnCudaArguments& a, void* output, cudaStream_t stream) {
-  cuda::with_widest_packs<T>(a, output, [&](auto width) {
-    const cuda::AttnLaunch by = cuda::attn_launch(a, width, 3, sizeof(cuda::Real<T>));
+  cuda::with_widest_packs<T>(a.channels, {a.value, output}, [&](auto width) {
+    const int64_t tasks = a.batch * a.out_height * a.out_width * a.groups;
+    const cuda::TeamLaunch by = cuda::team_launch(cuda::kAttnThreads, a.channels, width,
+                                                  a.grid.points, tasks, 3, sizeof(cuda::Real<T>));
     cuda::attn_kernel<T, decltype(width)::value>
         <<<by.blocks, cuda::kAttnThreads, by.shared_bytes, stream>>>(a, static_cast<T*>(output),
                                                                      by.teams);
@@ -43,12 +43,6 @@ const char* attn_cuda(const AttnCudaArguments& arguments, void* output, int devi
   }
   const cudaError_t launched = cudaGetLastError();
   return launched == cudaSuccess ? nullptr : cudaGetErrorString(launched);
-}
-
-bool device_adds_halves(int device) {
-  int major = 0;
-  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 9;
 }
 
 }  // namespace deform::kernels

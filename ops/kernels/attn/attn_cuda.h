@@ -31,7 +31,7 @@ struct AttnCudaGradients {
   // of float, or of double for double.
   void* value;
   void* offset_mask;  // like offset_mask; elements that don't count aren't written
-  // Atomic additions in value's own type; needs device_adds_halves() where that is a half one.
+  // Atomic additions in value's own type; on SM 9.0 and later where that is a half one.
   bool native;
 };
 
@@ -41,8 +41,5 @@ const char* attn_cuda(const AttnCudaArguments& arguments, void* output, int devi
                       CUstream_st* stream);
 const char* attn_backward_cuda(const AttnCudaArguments& arguments,
                                const AttnCudaGradients& gradients, int device, CUstream_st* stream);
-
-// Whether the device adds both half-precision types atomically by itself: SM 9.0 and later.
-bool device_adds_halves(int device);
 
 }  // namespace deform::kernels

@@ -32,7 +32,7 @@ __device__ inline void add_point(const AttnCudaArguments& a, const T* image, int
 // Block of kAttnThreads; shared memory for 3 arrays of every team.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kAttnThreads)
-    attn_kernel(const AttnCudaArguments a, T* output, const AttnTeams by) {
+    attn_kernel(const AttnCudaArguments a, T* output, const Teams by) {
   using R = Real<T>;
   extern __shared__ __align__(16) unsigned char shared[];
   const int teams = kAttnThreads / by.lanes;

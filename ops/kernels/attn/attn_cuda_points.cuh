@@ -1,40 +1,18 @@
 // The points of single-scale deformable sampling on the device, for the kernels of both directions.
 //
-// A team of 1, 2, 4, … or 32 neighbouring threads of a warp works on one output and group, each
-// thread on channels of its own. The team places the group's points together, in shared memory, as
-// many at once as that holds; then each thread goes over all of them.
+// A team (common/teams_cuda.cuh) works on one output and group, each thread on channels of its own.
+// It places the group's points together, in shared memory, as many at once as that holds; then each
+// thread goes over all of them.
 #pragma once
 
 #include "attn/attn_cuda.h"
+#include "common/bilinear_cuda.cuh"
 #include "common/elements_cuda.cuh"
+#include "common/teams_cuda.cuh"
 
 namespace deform::kernels::cuda {
 
 constexpr int kAttnThreads = 128;
-constexpr unsigned kWholeWarp = 0xffffffffu;
-
-// A kernel's threads as teams, and the points placed at once.
-struct AttnTeams {
-  int lanes;      // of a team
-  int chunk;      // points
-  int64_t tasks;  // outputs times groups
-};
-
-// A team's arrays of `chunk` elements. Neighbouring teams' elements stand side by side, so that a
-// warp's accesses fall on different banks.
-template <class R>
-struct TeamArrays {
-  R* first;
-  int teams;  // in the block
-  int chunk;
-
-  __device__ R& at(int array, int k) const { return first[(array * chunk + k) * teams]; }
-  __device__ R& x(int k) const { return at(0, k); }
-  __device__ R& y(int k) const { return at(1, k); }
-  __device__ R& weight(int k) const { return at(2, k); }
-  __device__ R& by_weight(int k) const { return at(3, k); }  // backward only
-};
-
 // One output and group.
 template <class R>
 struct AttnTask {
@@ -54,12 +32,6 @@ struct AttnTask {
     y = static_cast<R>(oy * a.grid.stride_h) + static_cast<R>(a.grid.start_y);
   }
 };
-
-template <class R>
-__device__ inline R team_sum(R x, int lanes) {
-  for (int step = lanes / 2; step > 0; step /= 2) x += __shfl_xor_sync(kWholeWarp, x, step);
-  return x;
-}
 
 // How logits become weights: exp(logit - largest) * scale.
 template <class R>
@@ -106,29 +78,6 @@ __device__ inline void place_points(const AttnCudaArguments& a, const AttnTask<R
     placed.weight(k) = a.softmax ? exp(weight - normaliser.largest) * normaliser.scale : weight;
   }
 }
-
-// The pixels around a point that counts, numbered within their map.
-template <class R>
-struct Corners {
-  R to_right, to_bottom;  // of the cell, 0 to 1
-  int left, right, top, bottom;
-  bool has_left, has_right, has_top, has_bottom;  // inside the map; else the neighbour within
-
-  __device__ Corners(R x, R y, int width, int height) {
-    const R floor_x = floor(x), floor_y = floor(y);
-    const int x0 = static_cast<int>(floor_x), y0 = static_cast<int>(floor_y);
-    to_right = x - floor_x;
-    to_bottom = y - floor_y;
-    has_left = x0 >= 0;
-    has_right = x0 + 1 < width;
-    has_top = y0 >= 0;
-    has_bottom = y0 + 1 < height;
-    left = max(x0, 0);
-    right = min(x0 + 1, width - 1);
-    top = max(y0, 0) * width;
-    bottom = min(y0 + 1, height - 1) * width;
-  }
-};
 
 template <class R>
 __device__ inline bool counts(const AttnCudaArguments& a, R x, R y) {

@@ -75,8 +75,9 @@ inline void place(typename Lanes::Floats x, typename Lanes::Floats y, typename L
 }
 
 // Adds up `kRegisters` vectors of channels over all counted points, from `base` on, into `out`.
-// With `some` > 0, kRegisters is 1 and only that many channels of the vector exist.
-template <class Vector, int kRegisters, class T>
+// With `some` > 0, kRegisters is 1 and only that many channels of the vector exist. Where the
+// arrays of corners are known to stand kApart elements apart, one address does for all four.
+template <class Vector, int kRegisters, int64_t kApart = 0, class T>
 inline void gather(const T* base, const PlacedPoints<Real<T>>& points, T* out, int64_t some = 0) {
   // One sum a corner where registers allow: four short chains of additions instead of a long one.
   constexpr int kChains = kRegisters <= 2 ? 4 : 2;
@@ -88,8 +89,9 @@ inline void gather(const T* base, const PlacedPoints<Real<T>>& points, T* out, i
     const int32_t p = points.counted[i];
 #pragma GCC unroll 4
     for (int c = 0; c < kCorners; ++c) {
-      const T* row = base + points.offset[c][p];
-      const auto weight = Vector::fill(points.weight[c][p]);
+      const T* row = base + (kApart > 0 ? points.offset[0][p + c * kApart] : points.offset[c][p]);
+      const auto weight =
+          Vector::fill(kApart > 0 ? points.weight[0][p + c * kApart] : points.weight[c][p]);
 #pragma GCC unroll 4
       for (int r = 0; r < kRegisters; ++r) {
         const auto pixels =
@@ -111,21 +113,22 @@ inline void gather(const T* base, const PlacedPoints<Real<T>>& points, T* out, i
 }
 
 // Adds up `channels` channels, in the widest blocks that fit.
-template <class Vector, class T>
+template <class Vector, int64_t kApart = 0, class T>
 inline void gather_channels(const T* base, int64_t channels, const PlacedPoints<Real<T>>& points,
                             T* out) {
   constexpr int64_t kWidth = Vector::kWidth;
   int64_t c = 0;
-  for (; channels - c >= 4 * kWidth; c += 4 * kWidth) gather<Vector, 4>(base + c, points, out + c);
+  for (; channels - c >= 4 * kWidth; c += 4 * kWidth)
+    gather<Vector, 4, kApart>(base + c, points, out + c);
   if (channels - c >= 2 * kWidth) {
-    gather<Vector, 2>(base + c, points, out + c);
+    gather<Vector, 2, kApart>(base + c, points, out + c);
     c += 2 * kWidth;
   }
   if (channels - c >= kWidth) {
-    gather<Vector, 1>(base + c, points, out + c);
+    gather<Vector, 1, kApart>(base + c, points, out + c);
     c += kWidth;
   }
-  if (c < channels) gather<Vector, 1>(base + c, points, out + c, channels - c);
+  if (c < channels) gather<Vector, 1, kApart>(base + c, points, out + c, channels - c);
 }
 
 }  // namespace

@@ -66,4 +66,22 @@ __device__ inline R load_as(const void* array, Dtype dtype, int64_t index) {
   }
 }
 
+// The other way round.
+template <class R>
+__device__ inline void store_as(void* array, Dtype dtype, int64_t index, R x) {
+  switch (dtype) {
+    case Dtype::kFloat16:
+      static_cast<__half*>(array)[index] = narrow<__half>(static_cast<float>(x));
+      break;
+    case Dtype::kBFloat16:
+      static_cast<__nv_bfloat16*>(array)[index] = narrow<__nv_bfloat16>(static_cast<float>(x));
+      break;
+    case Dtype::kFloat64:
+      static_cast<double*>(array)[index] = static_cast<double>(x);
+      break;
+    default:
+      static_cast<float*>(array)[index] = static_cast<float>(x);
+  }
+}
+
 }  // namespace deform::kernels::cuda

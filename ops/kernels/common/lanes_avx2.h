@@ -36,6 +36,12 @@ struct Lanes<float> {
     x = _mm256_shuffle_ps(low, high, 0x88);
     y = _mm256_shuffle_ps(low, high, 0xdd);
   }
+  static void store_pairs(float* to, Floats x, Floats y) {
+    const __m256 low = _mm256_unpacklo_ps(x, y);  // x0 y0 x1 y1 x4 y4 x5 y5
+    const __m256 high = _mm256_unpackhi_ps(x, y);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
+  }
 
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }

@@ -32,6 +32,12 @@ struct Lanes<float> {
     x = _mm512_permutex2var_ps(a, even, b);
     y = _mm512_permutex2var_ps(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b);
   }
+  static void store_pairs(float* to, Floats x, Floats y) {
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    _mm512_storeu_ps(to, _mm512_permutex2var_ps(x, low, y));
+    _mm512_storeu_ps(to + 16,
+                     _mm512_permutex2var_ps(x, _mm512_add_epi32(low, _mm512_set1_epi32(8)), y));
+  }
 
   static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }

@@ -29,6 +29,10 @@ struct Lanes {
     x = from[0];
     y = from[1];
   }
+  static void store_pairs(Real* to, Floats x, Floats y) {
+    to[0] = x;
+    to[1] = y;
+  }
 
   static Floats add(Floats a, Floats b) { return a + b; }
   static Floats subtract(Floats a, Floats b) { return a - b; }

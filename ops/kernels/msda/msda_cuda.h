@@ -1,7 +1,9 @@
 // Multi-scale deformable attention on CUDA: raw device pointers, no torch.
 #pragma once
 
+#ifndef __CUDACC_RTC__
 #include <stdint.h>
+#endif
 
 #include "common/dtype.h"
 
@@ -9,24 +11,38 @@ struct CUstream_st;
 
 namespace deform::kernels {
 
-// All arrays are contiguous device memory and none overlaps `output`. REQUIRES: every size >= 1,
-// rows < 2^31, levels * points < 2^30. The level table may hold anything: a level that doesn't lie
-// inside [0, rows) samples 0.
+// All arrays are contiguous device memory and none that is written overlaps another. REQUIRES:
+// every size >= 1, rows < 2^31, heads * channels < 2^31, levels * points < 2^30. The level table
+// may hold anything: a level that doesn't lie inside [0, rows) samples 0.
 struct MsdaCudaArguments {
   const void* value;      // [batch, rows, heads, channels] of value_dtype
   const void* shapes;     // [levels, 2]: height, width
   const void* first_row;  // [levels]
   const void* locations;  // [batch, queries, heads, levels, points, 2]: x, y in [0, 1]
   const void* weights;    // [batch, queries, heads, levels, points]; logits with `softmax`
-  void* output;           // [batch, queries, heads, channels] of value_dtype
   int64_t batch, rows, queries, heads, channels, levels, points;
   Dtype value_dtype, locations_dtype, weights_dtype;
   bool shapes_are_int64, first_row_is_int64;
   bool softmax;  // normalise the weights over levels * points first
 };
 
-// Enqueues the kernel on `stream` of device `device` and returns at once; the calling thread's
+struct MsdaCudaGradients {
+  const void* output;  // the result's gradient, [batch, queries, heads, channels] of value_dtype
+  // Like value, and holds zeros, to which gradients are added: of value_dtype with `native`, else
+  // of float, or of double for double.
+  void* value;
+  void* locations;  // like locations
+  void* weights;    // like weights
+  // Atomic additions in value's own type; where that is a half one, SM 9.0 or later only.
+  bool native;
+};
+
+// Each enqueues its kernel on `stream` of device `device` and returns at once; the calling thread's
 // current device must be `device`. Returns null, or what CUDA said of a launch that failed.
-const char* msda_cuda(const MsdaCudaArguments& arguments, int device, CUstream_st* stream);
+// `output` is [batch, queries, heads, channels] of value_dtype.
+const char* msda_cuda(const MsdaCudaArguments& arguments, void* output, int device,
+                      CUstream_st* stream);
+const char* msda_backward_cuda(const MsdaCudaArguments& arguments,
+                               const MsdaCudaGradients& gradients, int device, CUstream_st* stream);
 
 }  // namespace deform::kernels

@@ -9,6 +9,7 @@
 #include "attn/operands.h"
 #include "common/current_stream.h"
 #include "common/dtypes.h"
+#include "select/select.h"
 
 namespace deform::ops {
 
@@ -66,7 +67,7 @@ AttnGradients attn_backward_cuda(const at::Tensor& grad_output, const at::Tensor
   const c10::DeviceGuard device_guard(value.device());
   const int device = value.device().index();
   const bool half = value.scalar_type() == at::kHalf || value.scalar_type() == at::kBFloat16;
-  const bool native = !half || (!p.fp32acc && kernels::device_adds_halves(device));
+  const bool native = !half || (!p.fp32acc && !needs_float32_accumulation(value));
   at::Tensor sums =
       at::zeros(value.sizes(), value.options().dtype(native ? value.scalar_type() : at::kFloat));
   // Elements past the points' have no other writer.

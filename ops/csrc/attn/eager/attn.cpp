@@ -7,6 +7,7 @@
 
 #include "attn/eager/points.h"
 #include "attn/operands.h"
+#include "common/zero_unless.h"
 
 namespace deform::ops {
 

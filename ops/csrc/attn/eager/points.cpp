@@ -2,10 +2,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/where.h>
 
 #include "attn/operands.h"
 #include "common/dtypes.h"
+#include "common/zero_unless.h"
 
 namespace deform::ops {
 namespace {
@@ -22,10 +22,6 @@ Axis axis(const c10::SymInt& outputs, int64_t stride, double start, const at::Te
 }
 
 }  // namespace
-
-at::Tensor zero_unless(const at::Tensor& condition, const at::Tensor& tensor) {
-  return at::where(condition, tensor, at::Scalar(0));
-}
 
 EagerPoints::EagerPoints(const at::Tensor& value, const at::Tensor& offset_mask,
                          const AttnParameters& p)

@@ -8,8 +8,6 @@
 
 namespace deform::ops {
 
-at::Tensor zero_unless(const at::Tensor& condition, const at::Tensor& tensor);
-
 // A pixel beside each point. Past the border stands the neighbour within, with factors of 0.
 struct EagerCorner {
   at::Tensor row;      // int64: of value as (B * H * W * G, D)
