@@ -4,90 +4,18 @@ from __future__ import annotations
 
 import copy
 import importlib
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from deform_ops.errors import NothingPatchedError
+from deform_ops.registry import Backend
+from hugging_face_models import MODELS, Outputs
+from msda_operands import Case, draw
 
 pytest.importorskip("transformers")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ops" / "python"))
 integration = importlib.import_module("deform_ops.integrations.transformers")
 
-MASK2FORMER_LAYERS, DETR_LAYERS = 2, 3
-
-
-def mask2former() -> torch.nn.Module:
-    from transformers import Mask2FormerConfig, Mask2FormerForUniversalSegmentation, SwinConfig
-
-    backbone = SwinConfig(
-        embed_dim=8,
-        depths=[1, 1, 1, 1],
-        num_heads=[1, 1, 2, 2],
-        window_size=4,
-        out_features=["stage1", "stage2", "stage3", "stage4"],
-    )
-    config = Mask2FormerConfig(
-        backbone_config=backbone,
-        feature_size=32,
-        mask_feature_size=32,
-        hidden_dim=32,
-        encoder_feedforward_dim=32,
-        dim_feedforward=32,
-        num_attention_heads=2,
-        encoder_layers=MASK2FORMER_LAYERS,
-        decoder_layers=2,
-        num_queries=6,
-        num_labels=3,
-    )
-    torch.manual_seed(0)
-    return Mask2FormerForUniversalSegmentation(config).eval()
-
-
-def deformable_detr() -> torch.nn.Module:
-    from transformers import DeformableDetrConfig, DeformableDetrForObjectDetection, ResNetConfig
-
-    backbone = ResNetConfig(
-        embedding_size=8,
-        hidden_sizes=[8, 8, 16, 16],
-        depths=[1, 1, 1, 1],
-        layer_type="basic",
-        out_features=["stage2", "stage3", "stage4"],
-    )
-    config = DeformableDetrConfig(
-        backbone_config=backbone,
-        d_model=32,
-        encoder_layers=1,
-        decoder_layers=DETR_LAYERS - 1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
-        num_queries=5,
-        num_labels=3,
-        disable_custom_kernels=True,
-    )
-    torch.manual_seed(0)
-    return DeformableDetrForObjectDetection(config).eval()
-
-
-MODELS = {
-    "mask2former": (mask2former, ("class_queries_logits", "masks_queries_logits")),
-    "deformable_detr": (deformable_detr, ("logits", "pred_boxes")),
-}
-LAYERS = {"mask2former": MASK2FORMER_LAYERS, "deformable_detr": DETR_LAYERS}
-
-
-class Outputs(torch.nn.Module):
-    """The model with its answers as a tuple, as an exported program has them."""
-
-    def __init__(self, model: torch.nn.Module, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.model, self.names = model, names
-
-    def forward(self, pixels: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        answer = self.model(pixels)
-        return tuple(getattr(answer, name) for name in self.names)
+LAYERS = {name: model.layers for name, model in MODELS.items()}
 
 
 @pytest.fixture(params=MODELS)
@@ -99,14 +27,13 @@ def name(request) -> str:
 def model(name, device, monkeypatch) -> Outputs:
     # TensorFloat-32 would blow the last bit of one layer up to the tenth of the next.
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    make, outputs = MODELS[name]
-    made = make()
+    made = MODELS[name].make()
     with torch.no_grad():
         for key, parameter in made.named_parameters():
             # Fresh offsets lie on whole pixels, where bilinear sampling has no derivative.
             if key.endswith("sampling_offsets.bias"):
                 parameter += torch.rand_like(parameter)
-    return Outputs(made.to(device), outputs)
+    return Outputs(made.to(device), MODELS[name].outputs)
 
 
 @pytest.fixture
@@ -130,7 +57,7 @@ def test_patched_model_calls_the_operator(model, name, pixels):
     with torch.no_grad(), torch.profiler.profile() as profile:
         model(pixels)
     calls = {event.key: event.count for event in profile.key_averages()}
-    assert calls.get("deform::msda") == LAYERS[name]
+    assert calls.get(f"deform_{pixels.device.type}::msda") == LAYERS[name]
     assert "aten::grid_sampler_2d" not in calls
 
 
@@ -139,7 +66,7 @@ def test_only_the_given_model_changes(model, name, pixels):
     integration.patch(model)
     with torch.no_grad(), torch.profiler.profile() as profile:
         other(pixels)
-    assert "deform::msda" not in {event.key for event in profile.key_averages()}
+    assert not [event.key for event in profile.key_averages() if event.key.startswith("deform")]
 
 
 def test_patching_twice_or_copying_changes_nothing_more(model, name, pixels):
@@ -179,8 +106,59 @@ def test_patched_model_exports_with_a_dynamic_batch(model, name, pixels):
             torch.testing.assert_close(answer, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_model_without_deformable_attention_is_refused():
+def test_patched_model_takes_the_backend_that_was_asked_for(model, name, pixels):
+    with torch.no_grad():
+        integration.patch(model)
+        expected = model(pixels)
+        assert integration.patch(model, backend=Backend.EAGER) == LAYERS[name]
+        with torch.profiler.profile() as profile:
+            answers = model(pixels)
+    calls = {event.key: event.count for event in profile.key_averages()}
+    assert not [key for key in calls if key.startswith("deform") and "eager" not in key]
+    for answer, wanted in zip(answers, expected, strict=True):
+        torch.testing.assert_close(answer, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_patched_model_compiles_in_one_graph(model, name, pixels):
+    integration.patch(model)
+    graphs = []
+
+    def keep(graph, example):
+        graphs.append(graph)
+        return graph
+
+    torch.compiler.reset()
+    with torch.no_grad():
+        answers = torch.compile(model, fullgraph=True, backend=keep)(pixels)
+        for answer, wanted in zip(answers, model(pixels), strict=True):
+            torch.testing.assert_close(answer, wanted, rtol=1e-4, atol=1e-4)
+    targets = [node.target for node in graphs[0].graph.nodes if node.op == "call_function"]
+    assert targets.count(torch.ops.deform.msda) == LAYERS[name]
+
+
+# Models that hold a copy of Deformable DETR's module.
+COPIES = ["grounding_dino", "lw_detr", "mm_grounding_dino", "omdet_turbo", "rt_detr"]
+
+
+@pytest.mark.parametrize("family", COPIES)
+def test_copies_of_the_module_are_replaced_too(family, device):
+    name = f"transformers.models.{family}.modeling_{family}"
+    attention = importlib.import_module(name).MultiScaleDeformableAttention
+    operands = draw(Case(((5, 4), (3, 2)), heads=2, channels=4), device=device)
+    weights = operands.attention_weights.unflatten(-1, (2, -1))
+    table = operands.spatial_shapes, list(operands.levels), operands.level_start_index
+    arguments = (operands.value, *table, operands.sampling_locations, weights, 64)
+    holder = torch.nn.Sequential(attention())
+    expected = holder[0](*arguments)
+    assert integration.patch(holder) == 1
+    torch.testing.assert_close(holder[0](*arguments), expected, rtol=1e-5, atol=1e-5)
+    without_starts = (*arguments[:3], None, *arguments[4:])
+    torch.testing.assert_close(holder[0](*without_starts), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, NothingPatchedError])
+def test_model_without_deformable_attention_is_refused(kind):
     plain = torch.nn.Sequential(torch.nn.Linear(2, 2))
-    with pytest.raises(ValueError, match="Sequential has no deformable attention"):
+    with pytest.raises(kind, match="Sequential has no deformable attention"):
         integration.patch(plain)
     assert integration.patch(plain, strict=False) == 0

@@ -9,6 +9,8 @@ import torch
 
 _NAME = "libdeform_ops.so"
 _VARIABLE = "DEFORM_OPS_LIBRARY"
+# What the install leaves where it couldn't build the library.
+_REASON = "not_built.txt"
 
 
 class LibraryNotFoundError(ImportError):
@@ -38,10 +40,22 @@ def find_library() -> Path:
         if candidate.is_file():
             return candidate
     looked = ", ".join(str(candidate) for candidate in candidates)
+    reason = package / "lib" / _REASON
+    why = f"; the install built none: {reason.read_text().strip()}" if reason.is_file() else ""
     raise LibraryNotFoundError(
         f"{_NAME} not found: set {_VARIABLE} to it, or build the target deform_ops "
-        f"(looked for {looked})"
+        f"(looked for {looked}){why}"
     )
+
+
+def is_named() -> bool:
+    """Whether ``DEFORM_OPS_LIBRARY`` says which library to load."""
+    return bool(os.environ.get(_VARIABLE))
+
+
+def has_library() -> bool:
+    """Whether the operators of this process are the library's, not the tensor-operation forms."""
+    return hasattr(torch.ops.deform_cpu, "msda")
 
 
 def load_library() -> None:

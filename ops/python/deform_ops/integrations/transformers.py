@@ -6,35 +6,60 @@ stays one node under ``torch.export``, AOTInductor and ``torch.compile``.
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 from torch import Tensor, nn
 from transformers.models.deformable_detr import modeling_deformable_detr
 from transformers.models.mask2former import modeling_mask2former
 
-from deform_ops.functional import msda
+from deform_ops.integrations.patching import level_starts, patch_classes
+from deform_ops.nn.locations import sampling_locations
+from deform_ops.registry import Backend, msda
 
 __all__ = ["Mask2FormerDeformableAttention", "MultiScaleDeformableAttention", "patch"]
 
 
 class MultiScaleDeformableAttention(modeling_deformable_detr.MultiScaleDeformableAttention):
-    """Stands in for the module of this name in Deformable DETR. It has no parameters."""
+    """Stands in for the module of this name in Deformable DETR. It has no parameters.
+
+    Args:
+        backend: who computes; None takes the policy's choice.
+    """
+
+    backend: Backend | None = None
+    # Says which kernel from the hub may take forward's place: none.
+    kernel_layer_name = None
+
+    def __init__(self, *, backend: Backend | None = None) -> None:
+        """Makes the module; see the class."""
+        super().__init__()
+        self.backend = backend
 
     def forward(
         self,
         value: Tensor,
         value_spatial_shapes: Tensor,
         value_spatial_shapes_list: list[tuple[int, int]],
-        level_start_index: Tensor,
+        level_start_index: Tensor | None,
         sampling_locations: Tensor,
         attention_weights: Tensor,
         im2col_step: int,
     ) -> Tensor:
-        """Returns (B, Q, G*D); see :func:`deform_ops.msda` for the operands.
+        """Returns (B, Q, G*D); see :class:`deform_ops.registry.Msda` for the operands.
 
-        ``value_spatial_shapes_list`` and ``im2col_step`` are part of the signature only.
+        ``value_spatial_shapes_list`` and ``im2col_step`` are part of the signature only. Without
+        ``level_start_index`` the levels lie one after the other.
         """
+        if level_start_index is None:
+            level_start_index = level_starts(value_spatial_shapes)
         return msda(
-            value, value_spatial_shapes, level_start_index, sampling_locations, attention_weights
+            value,
+            value_spatial_shapes,
+            level_start_index,
+            sampling_locations,
+            attention_weights,
+            backend=self.backend,
         )
 
 
@@ -42,6 +67,8 @@ class Mask2FormerDeformableAttention(
     modeling_mask2former.Mask2FormerPixelDecoderEncoderMultiscaleDeformableAttention
 ):
     """Mask2Former's pixel decoder attention, with the sampling in one operator."""
+
+    backend: Backend | None = None
 
     def forward(
         self,
@@ -97,54 +124,59 @@ class Mask2FormerDeformableAttention(
         spatial_shapes = torch.tensor(
             spatial_shapes_list, dtype=torch.long, device=reference_points.device
         )
-        centres = reference_points[:, :, None, :, None, :2]
-        if reference_points.shape[-1] == 2:
-            locations = centres + offsets / spatial_shapes.flip(-1)[:, None, :]
-        elif reference_points.shape[-1] == 4:
-            boxes = reference_points[:, :, None, :, None, 2:]
-            locations = centres + offsets / points * boxes * 0.5
-        else:
-            raise ValueError(
-                f"reference_points must end in 2 or 4 numbers, but has {reference_points.shape[-1]}"
-            )
-        attended = msda(value, spatial_shapes, level_start_index, locations, weights)
+        attended = msda(
+            value,
+            spatial_shapes,
+            level_start_index,
+            sampling_locations(reference_points, offsets, spatial_shapes),
+            weights,
+            backend=self.backend,
+        )
         return self.output_proj(attended), weights
 
 
-# A subclass of each adds a forward and no state, so that a module can change over in place.
-_REPLACEMENTS: dict[type[nn.Module], type[nn.Module]] = {
-    modeling_deformable_detr.MultiScaleDeformableAttention: MultiScaleDeformableAttention,
-    modeling_mask2former.Mask2FormerPixelDecoderEncoderMultiscaleDeformableAttention: (
-        Mask2FormerDeformableAttention
-    ),
-}
+_SAMPLING_ARGUMENTS = list(inspect.signature(MultiScaleDeformableAttention.forward).parameters)
 
 
-def patch(model: nn.Module, *, strict: bool = True) -> int:
+def _replacement_of(module: nn.Module) -> type[nn.Module] | None:
+    kind = type(module)
+    if kind in (MultiScaleDeformableAttention, Mask2FormerDeformableAttention):
+        return kind
+    if kind is modeling_mask2former.Mask2FormerPixelDecoderEncoderMultiscaleDeformableAttention:
+        return Mask2FormerDeformableAttention
+    # Deformable DETR's descendants (RT-DETR, Grounding DINO, …) each hold a copy of its module.
+    if (
+        kind.__name__ == "MultiScaleDeformableAttention"
+        and kind.__module__.startswith("transformers.models.")
+        and list(inspect.signature(kind.forward).parameters) == _SAMPLING_ARGUMENTS
+    ):
+        return MultiScaleDeformableAttention
+    return None
+
+
+def patch(model: nn.Module, *, backend: Backend | None = None, strict: bool = True) -> int:
     """Makes every deformable attention in ``model`` run ``torch.ops.deform.msda``.
 
-    Knows Mask2Former and Deformable DETR, and models that hold either. The model is changed in
-    place, and only this one; modules that are patched already stay as they are.
+    Knows Mask2Former and Deformable DETR, models that hold either, and those with a copy of
+    Deformable DETR's module, such as RT-DETR and Grounding DINO. The model is changed in place, and
+    only this one; modules that are patched already take the new ``backend``.
 
     Args:
         model: any module, such as ``Mask2FormerForUniversalSegmentation``.
+        backend: who computes; None takes the policy's choice.
         strict: whether finding no deformable attention at all is an error.
 
     Returns:
         How many modules run the operator now.
 
     Raises:
-        ValueError: if ``strict`` and nothing in ``model`` is a deformable attention.
+        NothingPatchedError: (a ValueError and RuntimeError) if ``strict`` and nothing in ``model``
+            is a deformable attention.
     """
-    patched = 0
-    for module in model.modules():
-        if type(module) in _REPLACEMENTS:
-            module.__class__ = _REPLACEMENTS[type(module)]
-        if type(module) in _REPLACEMENTS.values():
-            patched += 1
-    if strict and patched == 0:
-        raise ValueError(
-            f"{type(model).__name__} has no deformable attention of Mask2Former or "
-            "Deformable DETR to replace"
-        )
-    return patched
+    return patch_classes(
+        model,
+        _replacement_of,
+        backend=backend,
+        strict=strict,
+        wanted="Mask2Former or Deformable DETR",
+    )

@@ -1,0 +1,145 @@
+"""Deformable convolution as a callable."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from deform_ops.geometry import Pair, pair
+from deform_ops.registry.backend import Backend
+from deform_ops.registry.operator import Call, LoadedBackend, Operator, run_reference
+from deform_ops.registry.selection import CallContext, Resolution, select_backend
+
+__all__ = [
+    "Backend",
+    "CallContext",
+    "Conv",
+    "LoadedBackend",
+    "Resolution",
+    "conv",
+    "select_backend",
+]
+
+
+class Conv(Operator):
+    """Deformable convolution over channels-last operands; v2 with a mask, v1 without.
+
+    ``B`` batch, ``K`` = kH*kW points of the kernel. All methods take the same operands:
+
+    Args:
+        value: (B, H, W, Cin); float32, float16, bfloat16 or float64.
+        offset: (B, Ho, Wo, offset_groups, K, 2), dy and dx in pixels of ``value``, the kernel's
+            rows first; any of the float types.
+        weight: (Cout, Cin/groups, kH, kW), of ``value``'s type.
+        bias: (Cout,) of ``value``'s type, or None.
+        mask: (B, Ho, Wo, offset_groups, K), a factor on each sample, or None.
+        stride: pixels between two outputs.
+        padding: pixels of zeros around ``value``.
+        dilation: pixels between two points.
+        groups: of the convolution.
+        offset_groups: parts of the input channels with offsets of their own.
+        backend: who computes; None takes the policy's first candidate that can.
+
+    Returns:
+        (B, Ho, Wo, Cout) of ``value``'s type.
+
+    Raises:
+        RuntimeError: on operands that don't fit together, naming the one at fault.
+        NoBackendError: if no candidate, or not the ``backend`` asked for, can run the call.
+    """
+
+    name = "conv"
+    _autocasts = True
+
+    def __call__(
+        self,
+        value: Tensor,
+        offset: Tensor,
+        weight: Tensor,
+        /,
+        bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        stride: Pair = 1,
+        padding: Pair = 0,
+        dilation: Pair = 1,
+        *,
+        groups: int = 1,
+        offset_groups: int = 1,
+        backend: Backend | None = None,
+    ) -> Tensor:
+        """Runs the operator; see the class."""
+        geometry = (stride, padding, dilation)
+        if backend is not None and torch.is_autocast_enabled(value.device.type):
+            # A backend's own operator takes its operands as they are.
+            dtype = torch.get_autocast_dtype(value.device.type)
+            value, weight = value.to(dtype), weight.to(dtype)
+            bias = None if bias is None else bias.to(dtype)
+            mask = None if mask is None else mask.to(dtype)
+        call = _bind(value, offset, weight, bias, mask, geometry, groups, offset_groups)
+        return self._run(call, backend, None)
+
+    def resolve(
+        self,
+        value: Tensor,
+        offset: Tensor,
+        weight: Tensor,
+        /,
+        bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        stride: Pair = 1,
+        padding: Pair = 0,
+        dilation: Pair = 1,
+        *,
+        groups: int = 1,
+        offset_groups: int = 1,
+        backend: Backend | None = None,
+    ) -> Resolution:
+        """Which backend the same call would take, without running it."""
+        geometry = (stride, padding, dilation)
+        call = _bind(value, offset, weight, bias, mask, geometry, groups, offset_groups)
+        return self._resolve(call, backend, None)
+
+    def reference(
+        self,
+        value: Tensor,
+        offset: Tensor,
+        weight: Tensor,
+        /,
+        bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        stride: Pair = 1,
+        padding: Pair = 0,
+        dilation: Pair = 1,
+        *,
+        groups: int = 1,
+        offset_groups: int = 1,
+    ) -> Tensor:
+        """The result by plain loops in double precision, for tests."""
+        geometry = (stride, padding, dilation)
+        return run_reference(
+            _bind(value, offset, weight, bias, mask, geometry, groups, offset_groups)
+        )
+
+
+def _bind(
+    value: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    geometry: tuple[Pair, Pair, Pair],
+    groups: int,
+    offset_groups: int,
+) -> Call:
+    stride = pair("stride", geometry[0])
+    padding = pair("padding", geometry[1])
+    dilation = pair("dilation", geometry[2])
+    sizes = None
+    if value.dim() == 4 and weight.dim() == 4 and offset_groups >= 1:
+        sizes = (value.shape[3] // offset_groups, 1, weight.shape[2] * weight.shape[3])
+    floats = tuple(tensor for tensor in (value, offset, mask, weight, bias) if tensor is not None)
+    arguments = (value, offset, mask, weight, bias, *stride, *padding, *dilation)
+    return Call("conv", (*arguments, groups, offset_groups), floats, sizes)
+
+
+conv = Conv()
