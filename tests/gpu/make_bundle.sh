@@ -44,7 +44,7 @@ for program in "$stage"/libexec/*; do ldd "$program"; done |
   xargs -r cp -Lt "$stage/lib"
 
 (cd "$root" && git ls-files --cached --others --exclude-standard \
-    dev models ops/python tests/ops tests/gpu tests/support tests/e2e/answers_compare.py \
+    dev models ops/python docs/ops tests/ops tests/gpu tests/support tests/e2e/answers_compare.py \
     tests/e2e/reference_model.py bench/ops bench/service pytest.ini) |
   grep -v '/__pycache__/' | tar -C "$root" -cf - -T - | tar -C "$stage" -xf -
 
