@@ -13,18 +13,13 @@ the share of it reached:
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import sys
-from pathlib import Path
 
 import torch
 from msda_cases import CPU_CASES, CUDA_CASES, Case, Operands, draw, grid_sample_form
 from peak_memory import cpu_peak_bytes, cuda_peak_bytes
 from timing import CudaLimits, Run, cpu_times_us, cuda_limits, cuda_time_us
 
-ROOT = Path(__file__).resolve().parents[2]
 OPS = ("msda", "msda_softmax", "msda_backward", "msda_softmax_backward")
 
 
@@ -223,29 +218,3 @@ def bench_cuda() -> dict[str, object]:
                 flush=True,
             )
     return {"device": "cuda", "limits": limits.as_row(), "rows": rows}
-
-
-def main() -> int:
-    """Runs the table of the wanted device."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    parser.add_argument("--seconds", type=float, default=1.0, help="time for each CPU figure")
-    arguments = parser.parse_args()
-    library = os.environ.get("DEFORM_OPS_LIBRARY") or ROOT / "build/lib/libdeform_ops.so"
-    torch.ops.load_library(str(library))
-    if arguments.device == "cuda" and not torch.cuda.is_available():
-        print("no GPU", file=sys.stderr)
-        return 1
-    with torch.no_grad():
-        result = bench_cuda() if arguments.device == "cuda" else bench_cpu(arguments.seconds)
-    if arguments.json:
-        result |= {"torch": torch.__version__}
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

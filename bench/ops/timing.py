@@ -31,9 +31,7 @@ def cpu_times_us(runs: Mapping[str, Run], seconds: float) -> dict[str, float]:
     return {name: statistics.median(values) * 1e6 for name, values in times.items()}
 
 
-def cuda_time_us(
-    run: Run, repeats: int = 20, inner: int = 5, *, captured: bool = True
-) -> float:
+def cuda_time_us(run: Run, repeats: int = 20, inner: int = 5, *, captured: bool = True) -> float:
     """Median time of ``run`` replayed from a CUDA graph: Python's own time doesn't count.
 
     With ``captured`` False it is launched each time, as autograd's backward has to be: what it

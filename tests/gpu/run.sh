@@ -45,8 +45,7 @@ run package && check package_cuda "$python" -m deform_models.package build \
   --categories models/deform_models/shapes/weights/categories.json --device cuda --force
 run server && check shapes_through_server_on_cuda "$python" tests/gpu/serve_shapes.py \
   --json "$results/serve_shapes.json"
-run bench && check bench_ops "$python" bench/ops/bench_msda.py --device cuda \
-  --json "$results/bench_msda_cuda.json"
+run bench && check bench_ops "$python" bench/ops/bench_ops.py --gpu --json "$results/bench_ops_gpu.json"
 
 if run sanitizer; then
   for script in tests/gpu/sanitize_*.py; do
