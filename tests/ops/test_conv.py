@@ -231,6 +231,19 @@ def test_half_precision_sums_in_float32(backend, dtype, device):
     assert result.item() == value.double().sum().item()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_half_precision_samples_arent_rounded_before_they_are_multiplied(backend, dtype, device):
+    """One lies halfway between two neighbouring numbers of the type; what is left of it counts."""
+    step = torch.finfo(dtype).eps
+    value = torch.tensor([1, 1 + step, 1, 1], dtype=dtype, device=device).view(1, 1, 4, 1)
+    case = Case((1, 4), 1, (1, 4), pad=(0, 0), channels=1, outputs=1, mask=False, bias=False)
+    offset = torch.zeros(1, 1, 1, 1, 4, 2, dtype=dtype, device=device)
+    offset[..., 0, 1] = 0.5
+    weight = torch.tensor([1.0, 0.0, -1.0, 0.0], dtype=dtype, device=device).view(1, 1, 1, 4)
+    assert call(case, backend)(value, offset, None, weight, None).item() == step / 2
+
+
 @pytest.mark.parametrize("backend", ["deform", "deform_eager"])
 def test_float32_products_keep_all_bits(backend, device):
     """TF32's ten bits would lose these factors' last one; sums of 64 lose nothing."""

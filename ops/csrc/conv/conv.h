@@ -41,8 +41,8 @@ struct ConvGeometry {
 
 using ConvGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-// Vectorised and threaded; scratch is one tile of output pixels for each thread. Backward: bit for
-// bit the same on every run with the same number of threads.
+// Vectorised and threaded; scratch is one tile of output pixels for each thread, in backward one.
+// Both directions: bit for bit the same on every run with the same number of threads.
 at::Tensor conv_cpu(const at::Tensor& value, const at::Tensor& offset,
                     const std::optional<at::Tensor>& mask, const at::Tensor& weight,
                     const std::optional<at::Tensor>& bias, const ConvGeometry& geometry);

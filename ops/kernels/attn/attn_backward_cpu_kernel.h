@@ -36,47 +36,17 @@ template <class Set, class Lanes>
 inline void finish_points(const AttnBackwardScratch<Lanes>& s, const Anchor<Lanes>& anchor,
                           bool softmax) {
   using R = typename Lanes::Real;
-  const auto one = Lanes::fill(R(1));
-  const auto next = Lanes::fill_ints(1), minus_one = Lanes::fill_ints(-1);
   const R* weights = s.points.weights;
   auto mean = Lanes::fill(R(0));
   for (int64_t p = 0; p < s.padded; p += Lanes::kWidth) {
-    const auto x = Lanes::load(s.x + p), y = Lanes::load(s.y + p);
-    const auto left = Lanes::floor(x), top = Lanes::floor(y);
-    const auto counted =
-        Lanes::both(Lanes::inside(x, anchor.map.width), Lanes::inside(y, anchor.map.height));
-    const auto x0 = Lanes::to_ints(left), y0 = Lanes::to_ints(top);
-    const auto has_left = Lanes::less(minus_one, x0), has_top = Lanes::less(minus_one, y0);
-    const auto has_right = Lanes::less(Lanes::add(x0, next), anchor.map.int_width);
-    const auto has_bottom = Lanes::less(Lanes::add(y0, next), anchor.map.int_height);
-    const auto product = [&](Corner corner, auto column, auto line) {
-      const auto within = Lanes::both(counted, Lanes::both(column, line));
-      return Lanes::keep(within, Lanes::load(s.product[corner] + p));
-    };
-    const auto top_left = product(kTopLeft, has_left, has_top);
-    const auto top_right = product(kTopRight, has_right, has_top);
-    const auto bottom_left = product(kBottomLeft, has_left, has_bottom);
-    const auto bottom_right = product(kBottomRight, has_right, has_bottom);
-
-    // A point that doesn't count has no products, but may have any place and weight.
-    const auto right_share = Lanes::keep(counted, Lanes::subtract(x, left));
-    const auto bottom_share = Lanes::keep(counted, Lanes::subtract(y, top));
-    const auto left_share = Lanes::subtract(one, right_share);
-    const auto top_share = Lanes::subtract(one, bottom_share);
-    const auto mix = [](auto a, auto first, auto b, auto second) {
-      return Lanes::add(Lanes::multiply(a, first), Lanes::multiply(b, second));
-    };
-    const auto upper = mix(left_share, top_left, right_share, top_right);
-    const auto lower = mix(left_share, bottom_left, right_share, bottom_right);
+    const PointDerivatives<Lanes> point =
+        derive_points<Lanes>(Lanes::load(s.x + p), Lanes::load(s.y + p), anchor.map, s.product, p);
     const auto weight = Lanes::load(weights + p);
-    const auto by_weight = mix(top_share, upper, bottom_share, lower);
-    const auto by_x = mix(top_share, Lanes::subtract(top_right, top_left), bottom_share,
-                          Lanes::subtract(bottom_right, bottom_left));
-    const auto by_y = Lanes::subtract(lower, upper);
-    const auto by_place = Lanes::keep(counted, Lanes::multiply(weight, anchor.spread));
-    mean = Lanes::add(mean, Lanes::multiply(weight, by_weight));
-    Set::template Triples<R>::store(s.points.triples + 3 * p, Lanes::multiply(by_x, by_place),
-                                    Lanes::multiply(by_y, by_place), by_weight);
+    // The weight of a point that doesn't count may be anything.
+    const auto by_place = Lanes::keep(point.counted, Lanes::multiply(weight, anchor.spread));
+    mean = Lanes::add(mean, Lanes::multiply(weight, point.by_weight));
+    Set::template Triples<R>::store(s.points.triples + 3 * p, Lanes::multiply(point.by_x, by_place),
+                                    Lanes::multiply(point.by_y, by_place), point.by_weight);
   }
   if (!softmax) return;
   const auto total = Lanes::fill(Lanes::sum(mean));

@@ -3,6 +3,7 @@
 
 #include "common/teams_cuda.cuh"
 #include "conv/conv_cuda_points.cuh"
+#include "conv/conv_cuda_product.cuh"
 
 namespace deform::kernels::cuda {
 
@@ -19,8 +20,8 @@ __global__ void __launch_bounds__(kConvThreads)
   using R = Real<T>;
   constexpr int kWarps = kConvThreads / 32;
   __shared__ union {
-    Slices<R> slices;
-    R by_samples[kTile][kTile + 1];  // of output, channel
+    Slices<T> slices;
+    ProductTile<R> by_samples;  // of output, channel
   } shared;
   __shared__ ConvPlace<R> places[kTile];
   __shared__ R sums[kTile][3];  // by y, x and mask
@@ -31,7 +32,6 @@ __global__ void __launch_bounds__(kConvThreads)
   const int64_t of_group = a.channels / a.groups, outs = a.out_channels / a.groups;
   const int64_t of_offsets = a.channels / a.offset_groups;
   const int64_t last_channel = (og + 1) * of_offsets;
-  const int row = thread / 16 * kOfThread, column = thread % 16 * kOfThread;
   if (thread < kTile) {
     const int64_t output = first_output + thread;
     places[thread] = output < outputs ? conv_place<R>(a, output, og, k) : ConvPlace<R>{false};
@@ -43,29 +43,26 @@ __global__ void __launch_bounds__(kConvThreads)
         min(min(int64_t{kTile}, last_channel - channel), (group + 1) * of_group - channel));
     const T* weight = static_cast<const T*>(a.weight) +
                       ((group * kernel_points + k) * of_group + channel - group * of_group) * outs;
-    R product[kOfThread][kOfThread] = {};
-    for (int64_t out = 0; out < outs; out += kSlice) {
+    Product<T> product;
+    product.clear();
+    for (int64_t out = 0; out < outs; out += kSlice<T>) {
       __syncthreads();  // until what was in shared memory has been read
-      for (int i = thread; i < kTile * kSlice; i += kConvThreads) {
-        const int o = i % kSlice, other = i / kSlice;
+      for (int i = thread; i < kTile * kSlice<T>; i += kConvThreads) {
+        const int o = i % kSlice<T>, other = i / kSlice<T>;
         const bool has_out = out + o < outs;
         const int64_t output = first_output + other;
         shared.slices.a[o][other] =
             has_out && output < outputs
-                ? widen(of_result[output * a.out_channels + group * outs + out + o])
-                : R(0);
+                ? of_result[output * a.out_channels + group * outs + out + o]
+                : T(0.f);
         shared.slices.b[o][other] =
-            has_out && other < count ? widen(weight[other * outs + out + o]) : R(0);
+            has_out && other < count ? weight[other * outs + out + o] : T(0.f);
       }
       __syncthreads();
-      multiply_slices(shared.slices, product);
+      product.template add<false>(shared.slices);
     }
-    __syncthreads();
-#pragma unroll
-    for (int y = 0; y < kOfThread; ++y) {
-#pragma unroll
-      for (int x = 0; x < kOfThread; ++x) shared.by_samples[row + y][column + x] = product[y][x];
-    }
+    __syncthreads();  // until the last slices have been read
+    product.store(shared.by_samples);
     __syncthreads();
     for (int o = warp; o < kTile; o += kWarps) {
       const ConvPlace<R> place = places[o];
@@ -78,7 +75,7 @@ __global__ void __launch_bounds__(kConvThreads)
       R* to = by_value + first_element;
       R top_left = 0, top_right = 0, bottom_left = 0, bottom_right = 0;
       for (int i = lane; i < count; i += 32) {
-        const R by_sample = shared.by_samples[o][i];
+        const R by_sample = shared.by_samples.at[o][i];
         const R scaled = by_sample * place.mask;
         const auto visit = [&](int pixel, R share) {
           const int64_t element = pixel * a.channels + i;
@@ -126,7 +123,11 @@ __global__ void __launch_bounds__(kConvThreads)
     conv_backward_weight_kernel(const ConvCudaArguments a, const T* of_result, Real<T>* by_weight,
                                 const int64_t outputs_of_share) {
   using R = Real<T>;
-  __shared__ Slices<R> slices;
+  __shared__ union {
+    Slices<T> slices;
+    ProductTile<R> tile;
+  } shared;
+  __shared__ ConvPoint<R> points[kSlice<T>];
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t kernel_points = a.kernel_h * a.kernel_w;
   const int64_t of_group = a.channels / a.groups, outs = a.out_channels / a.groups;
@@ -134,45 +135,56 @@ __global__ void __launch_bounds__(kConvThreads)
   const int64_t k = blockIdx.x % kernel_points;
   const int64_t first_channel = blockIdx.x / kernel_points * kTile;
   const int64_t group = blockIdx.y % a.groups, first_out = blockIdx.y / a.groups * kTile;
-  const int64_t outputs = a.batch * a.out_height * a.out_width;
+  const int64_t first_absolute = group * of_group + first_channel;
+  const int64_t last_absolute = min(first_absolute + kTile, (group + 1) * of_group) - 1;
+  // Channels of one offset group share their points.
+  const int64_t og = first_absolute / of_offsets;
+  const bool shares_points = og == last_absolute / of_offsets;
+  const int64_t outputs_of_picture = a.out_height * a.out_width;
+  const int64_t outputs = a.batch * outputs_of_picture;
   const int64_t begin = int64_t{blockIdx.z} * outputs_of_share;
   const int64_t end = min(outputs, begin + outputs_of_share);
-  R sum[kOfThread][kOfThread] = {};
-  for (int64_t first = begin; first < end; first += kSlice) {
+  Product<T> product;
+  product.clear();
+  for (int64_t first = begin; first < end; first += kSlice<T>) {
     __syncthreads();  // until the slices before have been read
-    for (int i = thread; i < kTile * kSlice; i += kConvThreads) {
+    if (shares_points) {
+      if (thread < kSlice<T> && first + thread < end) {
+        points[thread] = conv_point(a, conv_place<R>(a, first + thread, og, k));
+      }
+      __syncthreads();
+    }
+    for (int i = thread; i < kTile * kSlice<T>; i += kConvThreads) {
       const int c = i % kTile, o = i / kTile;
-      const int64_t output = first + o, channel = first_channel + c;
-      R sample = 0, gradient = 0;
-      if (output < end && channel < of_group) {
-        const int64_t absolute = group * of_group + channel;
+      const int64_t output = first + o, absolute = first_absolute + c;
+      R sample = 0;
+      T gradient = T(0.f);
+      if (output < end && absolute <= last_absolute) {
         const ConvPoint<R> point =
-            conv_point(a, conv_place<R>(a, output, absolute / of_offsets, k));
-        const int64_t picture = output / (a.out_height * a.out_width);
+            shares_points ? points[o]
+                          : conv_point(a, conv_place<R>(a, output, absolute / of_offsets, k));
+        const int64_t picture = output / outputs_of_picture;
         sample = conv_sample(
             static_cast<const T*>(a.value) + picture * a.height * a.width * a.channels + absolute,
             a.channels, point);
       }
       if (output < end && first_out + c < outs) {
-        gradient = widen(of_result[output * a.out_channels + group * outs + first_out + c]);
+        gradient = of_result[output * a.out_channels + group * outs + first_out + c];
       }
-      slices.a[o][c] = sample;
-      slices.b[o][c] = gradient;
+      shared.slices.set_sample(o, c, sample);
+      shared.slices.b[o][c] = gradient;
     }
     __syncthreads();
-    multiply_slices(slices, sum);
+    product.template add<true>(shared.slices);
   }
-  const int row = thread / 16 * kOfThread, column = thread % 16 * kOfThread;
-#pragma unroll
-  for (int y = 0; y < kOfThread; ++y) {
-    const int64_t channel = first_channel + row + y;
-#pragma unroll
-    for (int x = 0; x < kOfThread; ++x) {
-      const int64_t out = first_out + column + x;
-      if (channel >= of_group || out >= outs) continue;
-      atomicAdd(by_weight + ((group * kernel_points + k) * of_group + channel) * outs + out,
-                sum[y][x]);
-    }
+  __syncthreads();  // until the last slices have been read
+  product.store(shared.tile);
+  __syncthreads();
+  for (int i = thread; i < kTile * kTile; i += kConvThreads) {
+    const int c = i / kTile, out = i % kTile;
+    if (first_absolute + c > last_absolute || first_out + out >= outs) continue;
+    const int64_t row = (group * kernel_points + k) * of_group + first_channel + c;
+    atomicAdd(by_weight + row * outs + first_out + out, shared.tile.at[c][out]);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "conv/conv_cuda_points.cuh"
+#include "conv/conv_cuda_product.cuh"
 
 namespace deform::kernels::cuda {
 
@@ -11,7 +12,10 @@ template <class T>
 __global__ void __launch_bounds__(kConvThreads)
     conv_kernel(const ConvCudaArguments a, const T* bias, T* result) {
   using R = Real<T>;
-  __shared__ Slices<R> slices;
+  __shared__ union {
+    Slices<T> slices;
+    ProductTile<R> tile;
+  } shared;
   __shared__ ConvPoint<R> points[kTile];
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t outputs = a.batch * a.out_height * a.out_width;
@@ -23,7 +27,8 @@ __global__ void __launch_bounds__(kConvThreads)
   const int64_t kernel_points = a.kernel_h * a.kernel_w;
   const T* value = static_cast<const T*>(a.value);
   const T* weight = static_cast<const T*>(a.weight) + group * kernel_points * of_group * outs;
-  R sum[kOfThread][kOfThread] = {};
+  Product<T> product;
+  product.clear();
   for (int64_t k = 0; k < kernel_points; ++k) {
     int64_t placed = -1;  // the offset group whose points are in shared memory
     for (int64_t channel = 0; channel < of_group;) {
@@ -31,7 +36,7 @@ __global__ void __launch_bounds__(kConvThreads)
       const int64_t og = absolute / of_offsets;
       // A slice ends where the offset group does.
       const int count = static_cast<int>(
-          min(min(int64_t{kSlice}, of_group - channel), (og + 1) * of_offsets - absolute));
+          min(min(int64_t{kSlice<T>}, of_group - channel), (og + 1) * of_offsets - absolute));
       __syncthreads();  // until the slices before have been read
       if (og != placed) {
         if (thread < kTile) {
@@ -43,39 +48,37 @@ __global__ void __launch_bounds__(kConvThreads)
         __syncthreads();
       }
       // Neighbouring threads read neighbouring channels.
-      for (int i = thread; i < kTile * kSlice; i += kConvThreads) {
-        const int c = i % kSlice, row = i / kSlice;
+      for (int i = thread; i < kTile * kSlice<T>; i += kConvThreads) {
+        const int c = i % kSlice<T>, row = i / kSlice<T>;
         R sample = 0;
         if (c < count && first_output + row < outputs) {
           const int64_t picture = (first_output + row) / (a.out_height * a.out_width);
           sample = conv_sample(value + picture * a.height * a.width * a.channels + absolute + c,
                                a.channels, points[row]);
         }
-        slices.a[c][row] = sample;
+        shared.slices.set_sample(c, row, sample);
       }
-      for (int i = thread; i < kTile * kSlice; i += kConvThreads) {
+      for (int i = thread; i < kTile * kSlice<T>; i += kConvThreads) {
         const int out = i % kTile, c = i / kTile;
         const bool exists = c < count && first_out + out < outs;
-        slices.b[c][out] =
-            exists ? widen(weight[(k * of_group + channel + c) * outs + first_out + out]) : R(0);
+        shared.slices.b[c][out] =
+            exists ? weight[(k * of_group + channel + c) * outs + first_out + out] : T(0.f);
       }
       __syncthreads();
-      multiply_slices(slices, sum);
+      product.template add<true>(shared.slices);
       channel += count;
     }
   }
-  const int row = thread / 16 * kOfThread, column = thread % 16 * kOfThread;
-#pragma unroll
-  for (int y = 0; y < kOfThread; ++y) {
-    const int64_t output = first_output + row + y;
-#pragma unroll
-    for (int x = 0; x < kOfThread; ++x) {
-      const int64_t out = first_out + column + x;
-      if (output >= outputs || out >= outs) continue;
-      const int64_t channel = group * outs + out;
-      const R shift = bias == nullptr ? R(0) : widen(bias[channel]);
-      result[output * a.out_channels + channel] = narrow<T>(sum[y][x] + shift);
-    }
+  __syncthreads();  // until the last slices have been read
+  product.store(shared.tile);
+  __syncthreads();
+  for (int i = thread; i < kTile * kTile; i += kConvThreads) {
+    const int row = i / kTile, column = i % kTile;
+    const int64_t output = first_output + row, out = first_out + column;
+    if (output >= outputs || out >= outs) continue;
+    const int64_t channel = group * outs + out;
+    const R shift = bias == nullptr ? R(0) : widen(bias[channel]);
+    result[output * a.out_channels + channel] = narrow<T>(shared.tile.at[row][column] + shift);
   }
 }
 

@@ -1,7 +1,4 @@
-// Tiles of deformable convolution on the device, for the kernels of both directions.
-//
-// A block computes a tile of kTile x kTile numbers, each of its 16 x 16 threads 4 x 4 of them, as
-// the product of two matrices that pass through shared memory in slices of kSlice.
+// Points of deformable convolution on the device, for the kernels of both directions.
 #pragma once
 
 #include "common/bilinear_cuda.cuh"
@@ -9,39 +6,6 @@
 #include "conv/conv_cuda.h"
 
 namespace deform::kernels::cuda {
-
-constexpr int kConvThreads = 256;
-constexpr int kTile = 64;
-constexpr int kSlice = 16;
-constexpr int kOfThread = 4;  // rows and columns of the tile
-
-// Rows are padded: columns of a slice are read by neighbouring threads.
-template <class R>
-struct Slices {
-  R a[kSlice][kTile + 4];
-  R b[kSlice][kTile + 4];
-};
-
-// sum += a^T b, of a thread's part of the tile.
-template <class R>
-__device__ inline void multiply_slices(const Slices<R>& s, R (&sum)[kOfThread][kOfThread]) {
-  const int row = static_cast<int>(threadIdx.x) / 16 * kOfThread;
-  const int column = static_cast<int>(threadIdx.x) % 16 * kOfThread;
-#pragma unroll
-  for (int i = 0; i < kSlice; ++i) {
-    R a[kOfThread], b[kOfThread];
-#pragma unroll
-    for (int j = 0; j < kOfThread; ++j) {
-      a[j] = s.a[i][row + j];
-      b[j] = s.b[i][column + j];
-    }
-#pragma unroll
-    for (int y = 0; y < kOfThread; ++y) {
-#pragma unroll
-      for (int x = 0; x < kOfThread; ++x) sum[y][x] += a[y] * b[x];
-    }
-  }
-}
 
 // A point's place in its picture: the pixels around it and their shares, times mask. One that
 // doesn't count has shares of 0 and pixels 0.

@@ -1,16 +1,17 @@
 #include "conv/conv.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
 #include "common/cpu_kernel.h"
 #include "common/dtypes.h"
+#include "common/without_autocast.h"
 #include "conv/conv_cpu.h"
 #include "conv/operands.h"
 
@@ -55,6 +56,14 @@ struct PackedOperands {
   }
 };
 
+// The state that a thread of at::parallel_for starts with is its own: modes of the calling thread,
+// such as inference mode, don't reach it.
+class WorkerScope {
+ private:
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+  WithoutAutocast without_autocast_;
+};
+
 // Outputs of a tile, so that its columns, `row` numbers each, stay in a second-level cache.
 int64_t tile_outputs(int64_t row, int64_t element_bytes, int64_t outputs) {
   constexpr int64_t kTileBytes = 768 * 1024;
@@ -87,10 +96,14 @@ at::Tensor conv_cpu(const at::Tensor& value, const at::Tensor& offset,
   const at::Tensor matrices = conv_weight_matrices(weight, groups, compute);
   const at::Tensor wide_bias = bias ? bias->to(compute) : at::Tensor();
   const int64_t row = matrices.size(1) * groups, outputs = result.numel() / outs;
-  const int64_t tile = tile_outputs(row, matrices.element_size(), outputs);
+  // A small map is cut further, so that each thread has a tile.
+  const int64_t threads = at::get_num_threads();
+  const int64_t tile =
+      tile_outputs(row, matrices.element_size(), (outputs + threads - 1) / threads);
   const at::Tensor rows = result.view({outputs, outs});
   const int64_t tiles = (outputs + tile - 1) / tile;
   at::parallel_for(0, tiles, 1, [&](int64_t begin, int64_t end) {
+    const WorkerScope scope;
     const at::Tensor block = at::empty({tile * row}, matrices.options());
     for (int64_t t = begin; t < end; ++t) {
       const int64_t first = t * tile, count = std::min(tile, outputs - first);
@@ -111,6 +124,7 @@ ConvGradients conv_backward_cpu(const at::Tensor& grad_output, const at::Tensor&
                                 const ConvGeometry& geometry) {
   check_conv_operands(grad_output, value, offset, mask, weight, bias, geometry);
   check_conv_limits(value, weight);
+  const WithoutAutocast without_autocast;
   const at::ScalarType compute = compute_dtype(value.scalar_type());
   const int64_t outs = weight.size(0), groups = geometry.groups;
   const at::Tensor matrices = conv_weight_matrices(weight, groups, compute);

@@ -19,12 +19,13 @@ namespace {
 constexpr int64_t kMostBlocks = 65535;
 
 void check_cuda_limits(const at::Tensor& weight, const ConvGeometry& g) {
-  TORCH_CHECK(g.groups <= kMostBlocks && g.offset_groups <= kMostBlocks &&
-                  weight.size(2) * weight.size(3) <= kMostBlocks &&
-                  (weight.size(0) / 64 + 1) * g.groups <= kMostBlocks,
-              "conv: on CUDA groups, offset_groups, the kernel's points, and weight's output "
-              "channels / 64 times groups must each be at most ",
-              kMostBlocks);
+  const int64_t tiles = (weight.size(0) / g.groups + 63) / 64;
+  TORCH_CHECK(g.groups <= kMostBlocks / tiles && g.offset_groups <= kMostBlocks &&
+                  weight.size(2) * weight.size(3) <= kMostBlocks,
+              "conv: on CUDA offset_groups, the kernel's points, and groups times their output "
+              "channels / 64 must each be at most ",
+              kMostBlocks, ", but are ", g.offset_groups, ", ", weight.size(2) * weight.size(3),
+              " and ", g.groups, " * ", tiles);
 }
 
 // Contiguous operands, for as long as a launch takes.

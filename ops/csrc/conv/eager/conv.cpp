@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/dtypes.h"
+#include "common/without_autocast.h"
 #include "common/zero_unless.h"
 #include "conv/eager/samples.h"
 #include "conv/operands.h"
@@ -64,8 +65,7 @@ std::vector<ConvTile> tiles(int64_t height, int64_t width, int64_t outputs) {
   std::vector<ConvTile> all;
   for (int64_t row = 0; row < height; row += rows) {
     for (int64_t column = 0; column < width; column += columns) {
-      all.push_back(
-          {row, std::min(rows, height - row), column, std::min(columns, width - column)});
+      all.push_back({row, std::min(rows, height - row), column, std::min(columns, width - column)});
     }
   }
   return all;
@@ -86,6 +86,7 @@ at::Tensor conv_eager(const at::Tensor& value, const at::Tensor& offset,
                       const std::optional<at::Tensor>& bias, const ConvGeometry& geometry,
                       const ConvTiling& tiling) {
   check_conv_operands(value, offset, mask, weight, bias, geometry, tiling.row0);
+  const WithoutAutocast without_autocast;
   const ConvSizes sizes(value, offset, weight, geometry);
   const at::ScalarType compute = compute_dtype(value.scalar_type());
   if (tiling.lean) {
@@ -149,6 +150,7 @@ ConvGradients conv_backward_eager(const at::Tensor& grad_output, const at::Tenso
                                   const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                                   const ConvGeometry& geometry) {
   check_conv_operands(grad_output, value, offset, mask, weight, bias, geometry);
+  const WithoutAutocast without_autocast;
   const ConvSizes s(value, offset, weight, geometry);
   const at::ScalarType compute = compute_dtype(value.scalar_type());
   const ConvTile tile{0, s.out_height, 0, s.out_width};
