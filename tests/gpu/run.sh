@@ -33,7 +33,7 @@ check() { # check NAME COMMAND…: runs it, counts it, keeps its log
 
 pytest=("$python" -m pytest -q -rs -p no:cacheprovider)
 # Side by side where pytest-xdist is: the host has cores to spare, and each test leaves the GPU idle.
-"$python" -c "import xdist" 2>/dev/null && pytest+=(-n 8)
+"$python" -c "import xdist" 2>/dev/null && pytest+=(-n 8 --dist loadgroup)
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader > "$results/device.txt"
 only=${1:-}

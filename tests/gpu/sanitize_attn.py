@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 
@@ -18,6 +19,7 @@ CASES = [
     (3, 2, 3, 3, 1, 1, 1, 1, 130, False, 0),
     (2, 2, 1, 2, 1, 1, 1, 3, 300, False, 5),
 ]
+BACKENDS = ["deform_cuda", "deform_jit"]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
 
@@ -48,16 +50,16 @@ def main() -> int:
         parameters = (*pairs, groups, channels, 0.75, drop)
         for dtype in DTYPES:
             grad, value, offset_mask = operands(case, dtype, generator)
-            for name in ("attn", "attn_softmax"):
-                forward = getattr(torch.ops.deform_cuda, name)
-                backward = getattr(torch.ops.deform_cuda, f"{name}_backward")
+            for backend, name in itertools.product(BACKENDS, ("attn", "attn_softmax")):
+                forward = getattr(getattr(torch.ops, backend), name)
+                backward = getattr(getattr(torch.ops, backend), f"{name}_backward")
                 results = [forward(value, offset_mask, *parameters)]
                 # Native sums of halves are another kernel; for other types it is the same one.
                 for fp32acc in (True, False) if dtype.itemsize == 2 else (True,):
                     results += backward(grad, value, offset_mask, *parameters, fp32acc=fp32acc)
                 torch.cuda.synchronize()
                 if not all(torch.isfinite(result).all() for result in results):
-                    print(f"{name} {dtype} {case}: not finite")
+                    print(f"{backend}.{name} {dtype} {case}: not finite")
                     return 1
                 runs += len(results)
     print(f"{runs} results checked")

@@ -15,6 +15,9 @@ CASES = [
     (9, 9, 1, 1, 1, 0, 1, 1, 1, 70, 3),
     (4, 3, 2, 3, 1, 1, 1, 3, 2, 4, 2),
     (3, 3, 5, 5, 1, 2, 1, 1, 1, 17, 1),
+    (12, 11, 3, 3, 1, 1, 1, 1, 1, 64, 256),  # sums and results enough for the usual kernel
+    (40, 50, 3, 3, 1, 1, 1, 4, 4, 32, 64),
+    (96, 90, 3, 1, 1, 1, 1, 1, 1, 128, 256),  # and outputs enough for its largest tile
 ]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
@@ -55,13 +58,14 @@ def main() -> int:
             grad, value, offset, mask, weight, bias = operands(case, dtype, generator)
             for given in ((mask, bias), (None, None)):
                 tensors = (value, offset, given[0], weight, given[1])
-                results = [torch.ops.deform_cuda.conv(*tensors, *geometry)]
-                results += torch.ops.deform_cuda.conv_backward(grad, *tensors, *geometry)
-                torch.cuda.synchronize()
-                if not all(torch.isfinite(result).all() for result in results):
-                    print(f"conv {dtype} {case}: not finite")
-                    return 1
-                runs += len(results)
+                for operators in (torch.ops.deform_cuda, torch.ops.deform_jit):
+                    results = [operators.conv(*tensors, *geometry)]
+                    results += operators.conv_backward(grad, *tensors, *geometry)
+                    torch.cuda.synchronize()
+                    if not all(torch.isfinite(result).all() for result in results):
+                        print(f"{operators.name} {dtype} {case}: not finite")
+                        return 1
+                    runs += len(results)
     print(f"{runs} results checked")
     return 0
 

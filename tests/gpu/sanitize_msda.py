@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 
@@ -16,7 +17,10 @@ CASES = [  # levels, heads, channels, queries, points, batch
     ([(3, 3), (2, 2)], 2, 1, 5, 40, 1),  # more points than shared memory takes at once
     ([(1, 2)] * 70, 1, 12, 3, 1, 2),  # more levels than that
     ([(2, 2)], 3, 300, 2, 2, 1),
+    ([(6, 5), (1, 4)], 3, 64, 11, 5, 2),  # heads of whole packs, points as they come
+    ([(5, 6)], 5, 16, 7, 9, 1),
 ]
+BACKENDS = ["deform_cuda", "deform_jit"]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
 
@@ -45,15 +49,16 @@ def main() -> int:
     for case in CASES:
         for dtype in DTYPES:
             grad, *tensors = operands(case, dtype, generator)
-            for name in ("msda", "msda_softmax"):
-                results = [getattr(torch.ops.deform_cuda, name)(*tensors)]
-                backward = getattr(torch.ops.deform_cuda, f"{name}_backward")
+            for backend, name in itertools.product(BACKENDS, ("msda", "msda_softmax")):
+                operators = getattr(torch.ops, backend)
+                results = [getattr(operators, name)(*tensors)]
+                backward = getattr(operators, f"{name}_backward")
                 # Native sums of halves are another kernel; for other types it is the same one.
                 for fp32acc in (True, False) if dtype.itemsize == 2 else (True,):
                     results += backward(grad, *tensors, fp32acc=fp32acc)
                 torch.cuda.synchronize()
                 if not all(torch.isfinite(result).all() for result in results):
-                    print(f"{name} {dtype} {case}: not finite")
+                    print(f"{backend}.{name} {dtype} {case}: not finite")
                     return 1
                 runs += len(results)
     print(f"{runs} results checked")

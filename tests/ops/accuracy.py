@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -37,3 +39,15 @@ def assert_accurate(
     bound = (GRADIENT if gradient else FORWARD)[dtype]
     error = scaled_error(actual, reference)
     assert error <= bound, f"scaled error {error:.3g}, allowed {bound:g}"
+
+
+def assert_derivatives_hold(run: Callable[..., Tensor], inputs: list[Tensor]) -> None:
+    """First and second derivatives against finite differences, of float64 tensors.
+
+    Second ones on a GPU along random directions: one element at a time takes minutes there.
+    """
+    on_gpu = inputs[0].is_cuda
+    # Sums by atomic additions, as on a GPU, come in any order.
+    torch.autograd.gradcheck(run, inputs, check_forward_ad=True, nondet_tol=1e-10)
+    torch.manual_seed(0)
+    torch.autograd.gradgradcheck(run, inputs, nondet_tol=1e-10, fast_mode=on_gpu)

@@ -32,6 +32,23 @@ _CUDA = pytest.param(
 )
 
 
+_DEVICE_OF = {"deform_cpu": "cpu", "deform_cuda": "cuda", "deform_jit": "cuda"}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out tests of a backend on a device that it isn't made for."""
+
+    def misplaced(item: pytest.Item) -> bool:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        wanted = _DEVICE_OF.get(given.get("backend"))
+        return wanted is not None and given.get("device", wanted) != wanted
+
+    left_out = [item for item in items if misplaced(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not misplaced(item)]
+
+
 @pytest.fixture(params=["cpu", _CUDA])
 def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)

@@ -12,7 +12,7 @@ import torch
 from accuracy import DTYPES, assert_accurate
 from attn_operands import CASES, Case, call, draw, exact
 
-BACKENDS = ["deform", "deform_eager", "deform_reference"]
+BACKENDS = ["deform", "deform_jit", "deform_eager", "deform_reference"]
 OPS = ["attn", "attn_softmax"]
 SMALL = Case((5, 6), groups=3, channels=16)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 BACKENDS = [("deform", "cpu"), ("deform_eager", "cpu")]
 if torch.cuda.is_available():
-    BACKENDS += [("deform", "cuda"), ("deform_eager", "cuda")]
+    BACKENDS += [("deform", "cuda"), ("deform_jit", "cuda"), ("deform_eager", "cuda")]
 
 # Products of all sizes: the reference visits each in a plain loop.
 MOST_WORK = 60_000

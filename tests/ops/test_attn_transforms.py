@@ -10,6 +10,8 @@ from torch.autograd import forward_ad
 CASE = Case((5, 4), groups=2, channels=3, extra=1, spread=0.5)
 OPS = ["attn", "attn_softmax"]
 
+NAMESPACES = ["deform", "deform_cpu", "deform_cuda", "deform_jit", "deform_reference"]
+
 
 def leaves(tensors) -> list[torch.Tensor]:
     return [tensor.clone().requires_grad_() for tensor in tensors]
@@ -109,7 +111,7 @@ def test_autocast_leaves_operands_as_they_are(dtype, device):
     assert torch.equal(result, expected)
 
 
-@pytest.mark.parametrize("backend", ["deform", "deform_cpu", "deform_cuda", "deform_reference"])
+@pytest.mark.parametrize("backend", NAMESPACES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
 def test_meta_tensors_give_shapes_and_types(backend, dtype):
     value, offset_mask = (t.to("meta") for t in draw(CASE, dtype, offset_dtype=torch.float32))

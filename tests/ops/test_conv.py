@@ -12,7 +12,7 @@ import torch
 from accuracy import DTYPES, assert_accurate
 from conv_operands import CASES, Case, call, draw, exact
 
-BACKENDS = ["deform", "deform_eager", "deform_reference"]
+BACKENDS = ["deform", "deform_jit", "deform_eager", "deform_reference"]
 SMALL = Case((5, 6), groups=2, channels=12, outputs=7, offset_groups=3)
 
 

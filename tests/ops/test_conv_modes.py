@@ -29,10 +29,8 @@ def test_inference_mode_on_any_number_of_threads(dtype, threads, device):
         assert_accurate(call(LARGE)(*inside), expected, dtype)
 
 
-@pytest.mark.parametrize("backend", ["deform_cpu", "deform_cuda", "deform_eager"])
+@pytest.mark.parametrize("backend", ["deform_cpu", "deform_cuda", "deform_jit", "deform_eager"])
 def test_autocast_leaves_a_backends_own_operator_in_float32(backend, threads, device):
-    if backend in ("deform_cpu", "deform_cuda") and not backend.endswith(device.type):
-        pytest.skip("another device's")
     operands = draw(LARGE, torch.float32, device)
     grad = direction(LARGE, operands[0])
     expected = exact(LARGE, *operands)

@@ -9,6 +9,8 @@ from torch.autograd import forward_ad
 
 CASE = Case((5, 4), groups=2, offset_groups=2, channels=3, outputs=2)
 
+NAMESPACES = ["deform", "deform_cpu", "deform_cuda", "deform_jit", "deform_reference"]
+
 
 def leaves(tensors) -> list[torch.Tensor]:
     return [tensor.clone().requires_grad_() for tensor in tensors]
@@ -110,7 +112,7 @@ def test_training_under_autocast_gives_gradients_of_the_parameters_types(dtype, 
     assert all(t.grad is not None and t.grad.dtype == t.dtype for t in inputs)
 
 
-@pytest.mark.parametrize("backend", ["deform", "deform_cpu", "deform_cuda", "deform_reference"])
+@pytest.mark.parametrize("backend", NAMESPACES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
 def test_meta_tensors_give_shapes_and_types(backend, dtype):
     inputs = [t.to("meta") for t in draw(CASE, dtype, offset_dtype=torch.float32)]

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 import torch
-from accuracy import DTYPES
-from msda_operands import CASES, Case, assert_close, draw, grid_sample_form
+from accuracy import DTYPES, assert_accurate
+from msda_operands import CASES, Case, assert_close, call, draw, floats, grid_sample_form
 
-BACKENDS = ["deform", "deform_eager", "deform_reference"]
+BACKENDS = ["deform", "deform_jit", "deform_eager", "deform_reference"]
 SMALL = Case(((6, 5), (3, 4)), heads=2, channels=16)
 
 
@@ -230,3 +230,21 @@ def test_number_of_threads_changes_no_bit(dtype):
         assert torch.equal(torch.ops.deform.msda(*operands), expected)
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("backend", ["deform", "deform_jit", "deform_reference"])
+def test_infinite_pixel_reaches_only_points_beside_it(backend, dtype, softmax, device):
+    """Whatever else a kernel reads along with a point, or multiplies by 0."""
+    case = Case(((4, 5), (3, 1)), batch=2, queries=60, heads=4, channels=32)
+    operands = draw(case, dtype, device)
+    value = operands.value.clone()
+    value[0, 7, 1], value[1, 21, 2] = float("inf"), float("nan")
+    name = "msda_softmax" if softmax else "msda"
+    plain = call(name, operands, "deform_reference")(*floats(operands))
+    poisoned = call(name, operands, backend)(value, *floats(operands)[1:])
+    touched = call(name, operands, "deform_reference")(value, *floats(operands)[1:]) != plain
+    assert 0 < touched.sum() < touched.numel() / 4
+    assert not poisoned[touched].isfinite().any()
+    assert_accurate(poisoned[~touched], plain[~touched].double(), dtype)

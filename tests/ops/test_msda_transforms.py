@@ -10,6 +10,8 @@ from torch.autograd import forward_ad
 CASE = Case(((5, 4), (3, 2)), batch=2, queries=4, heads=2, channels=3, points=2)
 OPS = ["msda", "msda_softmax"]
 
+NAMESPACES = ["deform", "deform_cpu", "deform_cuda", "deform_jit", "deform_reference"]
+
 
 def test_no_gradient_wanted_takes_the_fused_kernel(device):
     operands = draw(CASE, device=device)
@@ -101,7 +103,7 @@ def test_autocast_leaves_operands_as_they_are(dtype, device):
     assert torch.equal(result, expected)
 
 
-@pytest.mark.parametrize("backend", ["deform", "deform_cpu", "deform_cuda", "deform_reference"])
+@pytest.mark.parametrize("backend", NAMESPACES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
 def test_meta_tensors_give_shape_and_type(backend, dtype):
     operands = [tensor.to("meta") for tensor in draw(CASE, dtype, location_dtype=torch.float32)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import FrozenInstanceError, replace
 
@@ -61,8 +62,8 @@ def gpu_with_jit_only(no_memory, monkeypatch):
 def test_open_and_named_backends_agree_with_the_reference(call, device):
     operands, options = call.draw(device)
     expected = call.operator.reference(*operands, **options)
-    own = Backend.CUDA if device.type == "cuda" else Backend.CPU
-    for backend in (None, own, Backend.EAGER):
+    own = (Backend.CUDA, Backend.JIT) if device.type == "cuda" else (Backend.CPU,)
+    for backend in (None, *own, Backend.EAGER):
         result = call.operator(*operands, **options, backend=backend)
         assert_accurate(result, expected, torch.float32)
 
@@ -141,6 +142,42 @@ def test_gpu_backend_refuses_tensors_on_the_cpu(backend):
 def test_load_says_where_the_kernels_come_from(library):
     assert msda.load(Backend.CPU).source == f"compiled into {library}"
     assert msda.load(Backend.EAGER).source == "tensor operations of PyTorch"
+
+
+def test_load_finds_or_compiles_the_run_time_kernels_of_a_call(call, cuda):
+    operands, options = call.draw(cuda)
+    name, origins = call.operator.name, {"cache", "index", "compiled"}
+    for given in ([], operands):
+        loaded = call.operator.load(Backend.JIT, *given, **(options if given else {}))
+        origin, key = loaded.source.split(": ")
+        assert origin in origins and re.match(rf"{name}(_\w+)?-sm\d+-", key)
+    operands[0].requires_grad_()
+    sources = call.operator.load(Backend.JIT, *operands, **options).source.split(", ")
+    assert sources[0].split(": ")[1] == key
+    assert len(sources) > 1
+    assert all(f": {name}_backward" in source for source in sources[1:])
+
+
+def test_load_names_the_operand_that_is_wrong(cuda):
+    operands = draw(CASE, device=cuda)
+    with pytest.raises(RuntimeError, match="value must have 4 dimensions"):
+        msda.load(Backend.JIT, operands.value[0], *list(operands)[1:5])
+
+
+def test_jit_takes_over_where_cuda_is_disabled(no_memory, cuda):
+    operands = draw(CASE, device=cuda)
+    expected = msda(*operands, backend=Backend.CUDA)
+    enable_backend(Backend.CUDA, False)
+    try:
+        resolution = msda.resolve(*operands)
+        with pytest.warns(BackendFallbackWarning, match="msda runs on jit; cuda: disabled"):
+            result = msda(*operands)
+        assert torch.equal(torch.ops.deform.msda(*operands), result)
+    finally:
+        enable_backend(Backend.CUDA, True)
+    assert resolution.backend is Backend.JIT
+    assert resolution.skipped == ((Backend.CUDA, "disabled"),)
+    torch.testing.assert_close(result, expected)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

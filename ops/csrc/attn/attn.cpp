@@ -10,20 +10,25 @@
 namespace deform::ops {
 namespace {
 
-// The public operator on CUDA: what the policy allows, which is compiled kernels or an error.
+// The public operator on CUDA: whether the policy takes kernels compiled at run time, not ahead.
+bool selects_jit(const at::Tensor& value, const AttnParameters& p, bool training) {
+  return select_backend(Op::kAttn, value, p.group_dims, 1, p.points(), training) == Backend::kJit;
+}
+
 at::Tensor attn_selected(const at::Tensor& value, const at::Tensor& offset_mask,
                          const AttnParameters& p) {
-  select_backend(Op::kAttn, value, p.group_dims, 1, p.points(), /*training=*/false);
-  return attn_cuda(value, offset_mask, p);
+  const auto run = selects_jit(value, p, /*training=*/false) ? attn_jit : attn_cuda;
+  return run(value, offset_mask, p);
 }
 
 AttnGradients attn_backward_selected(const at::Tensor& grad_output, const at::Tensor& value,
                                      const at::Tensor& offset_mask, const AttnParameters& p) {
-  select_backend(Op::kAttn, value, p.group_dims, 1, p.points(), /*training=*/true);
-  return attn_backward_cuda(grad_output, value, offset_mask, p);
+  const auto run =
+      selects_jit(value, p, /*training=*/true) ? attn_backward_jit : attn_backward_cuda;
+  return run(grad_output, value, offset_mask, p);
 }
 
-using Backend = at::Tensor (*)(const at::Tensor&, const at::Tensor&, const AttnParameters&);
+using Forward = at::Tensor (*)(const at::Tensor&, const at::Tensor&, const AttnParameters&);
 using Backward = AttnGradients (*)(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                    const AttnParameters&);
 
@@ -31,15 +36,15 @@ using Backward = AttnGradients (*)(const at::Tensor&, const at::Tensor&, const a
 // the last members of AttnParameters.
 template <bool softmax, class... Options>
 struct Bound {
-  template <Backend backend>
+  template <Forward forward_of>
   static at::Tensor forward(const at::Tensor& value, const at::Tensor& offset_mask,
                             int64_t kernel_h, int64_t kernel_w, int64_t stride_h, int64_t stride_w,
                             int64_t pad_h, int64_t pad_w, int64_t dilation_h, int64_t dilation_w,
                             int64_t groups, int64_t group_dims, double spread, bool drop_center,
                             Options... options) {
-    return backend(value, offset_mask,
-                   {kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
-                    groups, group_dims, spread, drop_center, softmax, options...});
+    return forward_of(value, offset_mask,
+                      {kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
+                       groups, group_dims, spread, drop_center, softmax, options...});
   }
 
   template <Backward backward_of>
@@ -69,12 +74,12 @@ void define(torch::Library& library, const std::string& options = "") {
   }
 }
 
-template <Backend backend, Backward backward, class... Options>
+template <Forward forward, Backward backward, class... Options>
 void implement(torch::Library& library) {
   using Plain = Bound<false, Options...>;
   using Softmax = Bound<true, Options...>;
-  library.impl("attn", TORCH_FN((Plain::template forward<backend>)));
-  library.impl("attn_softmax", TORCH_FN((Softmax::template forward<backend>)));
+  library.impl("attn", TORCH_FN((Plain::template forward<forward>)));
+  library.impl("attn_softmax", TORCH_FN((Softmax::template forward<forward>)));
   library.impl("attn_backward", TORCH_FN((Plain::template backward<backward>)));
   library.impl("attn_softmax_backward", TORCH_FN((Softmax::template backward<backward>)));
 }
@@ -120,6 +125,20 @@ TORCH_LIBRARY_IMPL(deform_cuda, Autograd, library) {
   implement_autograd<AttnNamespace::kCuda, bool>(library);
 }
 TORCH_LIBRARY_IMPL(deform_cuda, FuncTorchBatched, library) {
+  implement<attn_eager, attn_backward_eager, bool>(library);
+}
+
+TORCH_LIBRARY_FRAGMENT(deform_jit, library) { define(library, ", bool fp32acc=True"); }
+TORCH_LIBRARY_IMPL(deform_jit, CUDA, library) {
+  implement<attn_jit, attn_backward_jit, bool>(library);
+}
+TORCH_LIBRARY_IMPL(deform_jit, Meta, library) {
+  implement<attn_meta, attn_backward_meta, bool>(library);
+}
+TORCH_LIBRARY_IMPL(deform_jit, Autograd, library) {
+  implement_autograd<AttnNamespace::kJit, bool>(library);
+}
+TORCH_LIBRARY_IMPL(deform_jit, FuncTorchBatched, library) {
   implement<attn_eager, attn_backward_eager, bool>(library);
 }
 

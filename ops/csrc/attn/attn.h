@@ -60,6 +60,12 @@ at::Tensor attn_cuda(const at::Tensor& value, const at::Tensor& offset_mask,
 AttnGradients attn_backward_cuda(const at::Tensor& grad_output, const at::Tensor& value,
                                  const at::Tensor& offset_mask, const AttnParameters& parameters);
 
+// The same with kernels that are compiled at run time for the call's sizes and types (jit/).
+at::Tensor attn_jit(const at::Tensor& value, const at::Tensor& offset_mask,
+                    const AttnParameters& parameters);
+AttnGradients attn_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& offset_mask, const AttnParameters& parameters);
+
 // Differentiable tensor operations on any device, traceable, sizes symbolic or not.
 at::Tensor attn_eager(const at::Tensor& value, const at::Tensor& offset_mask,
                       const AttnParameters& parameters);
@@ -80,7 +86,7 @@ AttnGradients attn_backward_meta(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& offset_mask, const AttnParameters& parameters);
 
 // The namespaces whose operators have a derivative of their own.
-enum class AttnNamespace { kDeform, kCpu, kCuda, kReference };
+enum class AttnNamespace { kDeform, kCpu, kCuda, kJit, kReference };
 
 // The namespace's operator below autograd; where a derivative is wanted, a node whose backward is
 // the namespace's backward operator. Derivatives of higher order, forward-mode ones and those under

@@ -11,19 +11,20 @@
 namespace deform::ops {
 namespace {
 
-// The public operator on CUDA: what the policy allows, which is compiled kernels or an error.
-void select_for(const at::Tensor& value, const at::Tensor& weight, const ConvGeometry& geometry,
-                bool training) {
-  if (value.dim() != 4 || weight.dim() != 4) return;  // conv_cuda says what is wrong
-  select_backend(Op::kConv, value, value.size(3) / std::max<int64_t>(1, geometry.offset_groups), 1,
-                 weight.size(2) * weight.size(3), training);
+// The public operator on CUDA: whether the policy takes kernels compiled at run time, not ahead.
+bool selects_jit(const at::Tensor& value, const at::Tensor& weight, const ConvGeometry& geometry,
+                 bool training) {
+  if (value.dim() != 4 || weight.dim() != 4) return false;  // conv_cuda says what is wrong
+  const int64_t channels = value.size(3) / std::max<int64_t>(1, geometry.offset_groups);
+  return select_backend(Op::kConv, value, channels, 1, weight.size(2) * weight.size(3), training) ==
+         Backend::kJit;
 }
 
 at::Tensor conv_selected(const at::Tensor& value, const at::Tensor& offset,
                          const std::optional<at::Tensor>& mask, const at::Tensor& weight,
                          const std::optional<at::Tensor>& bias, const ConvGeometry& geometry) {
-  select_for(value, weight, geometry, /*training=*/false);
-  return conv_cuda(value, offset, mask, weight, bias, geometry);
+  const auto run = selects_jit(value, weight, geometry, /*training=*/false) ? conv_jit : conv_cuda;
+  return run(value, offset, mask, weight, bias, geometry);
 }
 
 ConvGradients conv_backward_selected(const at::Tensor& grad_output, const at::Tensor& value,
@@ -32,8 +33,9 @@ ConvGradients conv_backward_selected(const at::Tensor& grad_output, const at::Te
                                      const at::Tensor& weight,
                                      const std::optional<at::Tensor>& bias,
                                      const ConvGeometry& geometry) {
-  select_for(value, weight, geometry, /*training=*/true);
-  return conv_backward_cuda(grad_output, value, offset, mask, weight, bias, geometry);
+  const auto run = selects_jit(value, weight, geometry, /*training=*/true) ? conv_backward_jit
+                                                                           : conv_backward_cuda;
+  return run(grad_output, value, offset, mask, weight, bias, geometry);
 }
 
 using Forward = at::Tensor (*)(const at::Tensor&, const at::Tensor&,
@@ -159,6 +161,16 @@ TORCH_LIBRARY_IMPL(deform_cuda, Autograd, library) {
   implement_autograd<ConvNamespace::kCuda>(library);
 }
 TORCH_LIBRARY_IMPL(deform_cuda, FuncTorchBatched, library) {
+  implement<conv_eager, conv_backward_eager>(library);
+}
+
+TORCH_LIBRARY_FRAGMENT(deform_jit, library) { define(library); }
+TORCH_LIBRARY_IMPL(deform_jit, CUDA, library) { implement<conv_jit, conv_backward_jit>(library); }
+TORCH_LIBRARY_IMPL(deform_jit, Meta, library) { implement<conv_meta, conv_backward_meta>(library); }
+TORCH_LIBRARY_IMPL(deform_jit, Autograd, library) {
+  implement_autograd<ConvNamespace::kJit>(library);
+}
+TORCH_LIBRARY_IMPL(deform_jit, FuncTorchBatched, library) {
   implement<conv_eager, conv_backward_eager>(library);
 }
 

@@ -62,6 +62,15 @@ ConvGradients conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                                  const ConvGeometry& geometry);
 
+// The same with kernels that are compiled at run time for the call's sizes and types (jit/).
+at::Tensor conv_jit(const at::Tensor& value, const at::Tensor& offset,
+                    const std::optional<at::Tensor>& mask, const at::Tensor& weight,
+                    const std::optional<at::Tensor>& bias, const ConvGeometry& geometry);
+ConvGradients conv_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& offset, const std::optional<at::Tensor>& mask,
+                                const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                                const ConvGeometry& geometry);
+
 // How the eager form may spend memory.
 struct ConvTiling {
   // All scratch together, the result aside, stays within these bytes: the output is computed in
@@ -108,7 +117,7 @@ ConvGradients conv_backward_meta(const at::Tensor& grad_output, const at::Tensor
                                  const ConvGeometry& geometry);
 
 // The namespaces whose operators have a derivative of their own.
-enum class ConvNamespace { kDeform, kCpu, kCuda, kReference };
+enum class ConvNamespace { kDeform, kCpu, kCuda, kJit, kReference };
 
 // The namespace's operator below autograd; where a derivative is wanted, a node whose backward is
 // the namespace's backward operator. Derivatives of higher order, forward-mode ones and those under

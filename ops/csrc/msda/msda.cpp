@@ -10,20 +10,21 @@
 namespace deform::ops {
 namespace {
 
-// The public operator on CUDA: what the policy allows, which is compiled kernels or an error.
-Backend select_for(const at::Tensor& value, const at::Tensor& sampling_locations, bool training) {
+// The public operator on CUDA: whether the policy takes kernels compiled at run time, not ahead.
+bool selects_jit(const at::Tensor& value, const at::Tensor& sampling_locations, bool training) {
+  // Of wrong operands msda_cuda says what is wrong.
+  if (value.dim() != 4 || sampling_locations.dim() != 6) return false;
   return select_backend(Op::kMsda, value, value.size(3), sampling_locations.size(3),
-                        sampling_locations.size(4), training);
+                        sampling_locations.size(4), training) == Backend::kJit;
 }
 
 at::Tensor msda_selected(const at::Tensor& value, const at::Tensor& spatial_shapes,
                          const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
                          const at::Tensor& attention_weights, const MsdaOptions& options) {
-  if (value.dim() == 4 && sampling_locations.dim() == 6) {  // else msda_cuda says what is wrong
-    select_for(value, sampling_locations, /*training=*/false);
-  }
-  return msda_cuda(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
-                   options);
+  const auto run =
+      selects_jit(value, sampling_locations, /*training=*/false) ? msda_jit : msda_cuda;
+  return run(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
+             options);
 }
 
 MsdaGradients msda_backward_selected(const at::Tensor& grad_output, const at::Tensor& value,
@@ -32,11 +33,10 @@ MsdaGradients msda_backward_selected(const at::Tensor& grad_output, const at::Te
                                      const at::Tensor& sampling_locations,
                                      const at::Tensor& attention_weights,
                                      const MsdaOptions& options) {
-  if (value.dim() == 4 && sampling_locations.dim() == 6) {
-    select_for(value, sampling_locations, /*training=*/true);
-  }
-  return msda_backward_cuda(grad_output, value, spatial_shapes, level_start_index,
-                            sampling_locations, attention_weights, options);
+  const auto run = selects_jit(value, sampling_locations, /*training=*/true) ? msda_backward_jit
+                                                                             : msda_backward_cuda;
+  return run(grad_output, value, spatial_shapes, level_start_index, sampling_locations,
+             attention_weights, options);
 }
 
 using Forward = at::Tensor (*)(const at::Tensor&, const at::Tensor&, const at::Tensor&,
@@ -134,6 +134,20 @@ TORCH_LIBRARY_IMPL(deform_cuda, Autograd, library) {
   implement_autograd<MsdaNamespace::kCuda, bool>(library);
 }
 TORCH_LIBRARY_IMPL(deform_cuda, FuncTorchBatched, library) {
+  implement<msda_eager, msda_backward_eager, bool>(library);
+}
+
+TORCH_LIBRARY_FRAGMENT(deform_jit, library) { define(library, ", bool fp32acc=True"); }
+TORCH_LIBRARY_IMPL(deform_jit, CUDA, library) {
+  implement<msda_jit, msda_backward_jit, bool>(library);
+}
+TORCH_LIBRARY_IMPL(deform_jit, Meta, library) {
+  implement<msda_meta, msda_backward_meta, bool>(library);
+}
+TORCH_LIBRARY_IMPL(deform_jit, Autograd, library) {
+  implement_autograd<MsdaNamespace::kJit, bool>(library);
+}
+TORCH_LIBRARY_IMPL(deform_jit, FuncTorchBatched, library) {
   implement<msda_eager, msda_backward_eager, bool>(library);
 }
 

@@ -61,6 +61,16 @@ MsdaGradients msda_backward_cuda(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& sampling_locations,
                                  const at::Tensor& attention_weights, const MsdaOptions& options);
 
+// The same with kernels that are compiled at run time for the call's sizes and types (jit/).
+at::Tensor msda_jit(const at::Tensor& value, const at::Tensor& spatial_shapes,
+                    const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
+                    const at::Tensor& attention_weights, const MsdaOptions& options);
+MsdaGradients msda_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& spatial_shapes,
+                                const at::Tensor& level_start_index,
+                                const at::Tensor& sampling_locations,
+                                const at::Tensor& attention_weights, const MsdaOptions& options);
+
 // Differentiable tensor operations on any device, traceable. A level that doesn't lie inside value
 // samples 0, or is an error where the table can be read on the host.
 at::Tensor msda_eager(const at::Tensor& value, const at::Tensor& spatial_shapes,
@@ -94,7 +104,7 @@ MsdaGradients msda_backward_meta(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& attention_weights, const MsdaOptions& options);
 
 // The namespaces whose operators have a derivative of their own.
-enum class MsdaNamespace { kDeform, kCpu, kCuda, kReference };
+enum class MsdaNamespace { kDeform, kCpu, kCuda, kJit, kReference };
 
 // The namespace's operator below autograd; where a derivative is wanted, a node whose backward is
 // the namespace's backward operator. Derivatives of higher order, forward-mode ones and those under

@@ -146,7 +146,7 @@ Resolution resolve(const Call& call, const Capabilities& capabilities) {
                                    : "machine code of " + sm_name(target.sm));
   }
   if (call.device == c10::DeviceType::CUDA && call.training && is_half(call.dtype)) {
-    resolution.float32_accumulation = call.sm < kNativeHalfAtomicsSm;
+    resolution.float32_accumulation = !sums_in_own_type(call.sm, call.dtype, /*fp32acc=*/false);
     if (resolution.float32_accumulation) {
       resolution.notes.push_back(sm_name(call.sm) +
                                  " adds no bfloat16 atomically: value gradients " +
@@ -154,6 +154,10 @@ Resolution resolve(const Call& call, const Capabilities& capabilities) {
     }
   }
   return resolution;
+}
+
+bool sums_in_own_type(int sm, c10::ScalarType dtype, bool fp32acc) {
+  return !is_half(dtype) || (!fp32acc && sm >= kNativeHalfAtomicsSm);
 }
 
 std::string describe_failure(const Call& call, const Resolution& resolution) {

@@ -67,6 +67,10 @@ struct Resolution {
 
 Resolution resolve(const Call& call, const Capabilities& capabilities);
 
+// Whether a GPU of compute capability `sm` / 10 sums value gradients in the value's own type: those
+// of half precision only where the caller allows it and the GPU has atomic additions of them.
+bool sums_in_own_type(int sm, c10::ScalarType dtype, bool fp32acc);
+
 // "msda: no backend can run …", with each candidate and its reason.
 std::string describe_failure(const Call& call, const Resolution& resolution);
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "jit/jit_kernels.h"
 #include "select/fallbacks.h"
 #ifdef DEFORM_WITH_CUDA
 #include "common/device_cuda.h"
@@ -59,7 +60,7 @@ uint64_t key_of(Op op, const at::Tensor& value, bool training) {
 
 int sm_of(c10::Device device) {
 #ifdef DEFORM_WITH_CUDA
-  if (device.is_cuda()) return kernels::compute_capability(device.has_index() ? device.index() : 0);
+  if (device.is_cuda()) return kernels::gpu_at(device.has_index() ? device.index() : 0).capability;
 #endif
   return 0;
 }
@@ -114,7 +115,7 @@ fallback_counts() {
 
 Capabilities process_capabilities() {
   static const std::vector<KernelTarget> targets = compiled_targets();
-  Capabilities capabilities{targets, "this build compiles no kernels at run time", {}};
+  Capabilities capabilities{targets, jit_missing(), {}};
   for (size_t i = 0; i < kBackends; ++i) capabilities.disabled[i] = disabled().backend[i];
   return capabilities;
 }
@@ -146,11 +147,8 @@ Backend select_backend(Op op, const at::Tensor& value, int64_t channels, int64_t
   return *resolution.backend;
 }
 
-bool needs_float32_accumulation(const at::Tensor& value) {
-  const Call call{
-      Op::kMsda, value.device().type(), sm_of(value.device()), value.scalar_type(), 1, 1,
-      1,         /*training=*/true};
-  return resolve(call, process_capabilities()).float32_accumulation;
+bool sums_in_own_type(const at::Tensor& value, bool fp32acc) {
+  return sums_in_own_type(sm_of(value.device()), value.scalar_type(), fp32acc);
 }
 
 TORCH_LIBRARY_FRAGMENT(deform, library) {

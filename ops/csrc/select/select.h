@@ -13,8 +13,8 @@ namespace deform::ops {
 Backend select_backend(Op op, const at::Tensor& value, int64_t channels, int64_t levels,
                        int64_t points, bool training);
 
-// Whether value gradients of `value`'s type have to accumulate in float32 on its device.
-bool needs_float32_accumulation(const at::Tensor& value);
+// Whether the gradient of `value` is summed in its own type on its CUDA device.
+bool sums_in_own_type(const at::Tensor& value, bool fp32acc);
 
 // What resolve() takes for granted in this process. Thread-safe.
 Capabilities process_capabilities();

@@ -1,19 +1,18 @@
-// The backward kernel. Teams: see attn_cuda_points.cuh.
+// The backward kernel's code. Teams: see attn_cuda_points.cuh.
 #pragma once
 
 #include "attn/attn_cuda_points.cuh"
 
 namespace deform::kernels::cuda {
 
-// Block of kAttnThreads; shared memory for 4 arrays of every team. A is the type that value's
+// By a block of kAttnThreads; shared memory for 4 arrays of every team. A is the type that value's
 // gradient is added up in.
 //
 // Softmax's gradient needs the sum over all points of a group. Where they don't fit in shared
 // memory at once, a first pass over them finds the sum.
 template <class T, class A, int kWidth>
-__global__ void __launch_bounds__(kAttnThreads)
-    attn_backward_kernel(const AttnCudaArguments a, const T* grad_output, A* grad_value,
-                         void* grad_offset_mask, const Teams by) {
+__device__ __forceinline__ void attn_backward_block(const AttnCudaArguments& a,
+                                                    const AttnCudaGradients& to, const Teams& by) {
   using R = Real<T>;
   extern __shared__ __align__(16) unsigned char shared[];
   const int teams = kAttnThreads / by.lanes;
@@ -37,8 +36,9 @@ __global__ void __launch_bounds__(kAttnThreads)
     const int64_t first_element =
         task.batch * a.height * a.width * row_stride + task.group * a.channels;
     const T* image = static_cast<const T*>(a.value) + first_element;
-    A* sums = grad_value + first_element;
-    const T* of_output = grad_output + task.output * row_stride + task.group * a.channels;
+    A* sums = static_cast<A*>(to.value) + first_element;
+    const T* of_output =
+        static_cast<const T*>(to.output) + task.output * row_stride + task.group * a.channels;
     R gradient[kWidth] = {};
     int64_t loaded = -1;  // the channel that `gradient` starts at
     R mean = 0;           // of the derivatives by normalised weights, weighted
@@ -111,9 +111,9 @@ __global__ void __launch_bounds__(kAttnThreads)
           const R by_weight =
               a.softmax ? placed.weight(k) * (placed.by_weight(k) - mean) : placed.by_weight(k);
           const int64_t element = task.first_triple + int64_t{3} * (first + k);
-          store_as(grad_offset_mask, a.offset_dtype, element, placed.x(k));
-          store_as(grad_offset_mask, a.offset_dtype, element + 1, placed.y(k));
-          store_as(grad_offset_mask, a.offset_dtype, element + 2, by_weight);
+          store_as(to.offset_mask, a.offset_dtype, element, placed.x(k));
+          store_as(to.offset_mask, a.offset_dtype, element + 1, placed.y(k));
+          store_as(to.offset_mask, a.offset_dtype, element + 2, by_weight);
         }
       }
     }

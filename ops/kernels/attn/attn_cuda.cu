@@ -1,48 +1,40 @@
-#include <cuda_runtime.h>
-
 #include "attn/attn_cuda.h"
+
 #include "attn/attn_cuda_kernel.cuh"
+#include "attn/attn_cuda_request.h"
+#include "common/launch_cuda.h"
 #include "common/team_launch_cuda.h"
 
 namespace deform::kernels {
 namespace {
 
-template <class T>
-void launch(const AttnCudaArguments& a, void* output, cudaStream_t stream) {
-  cuda::with_widest_packs<T>(a.channels, {a.value, output}, [&](auto width) {
-    const int64_t tasks = a.batch * a.out_height * a.out_width * a.groups;
-    const cuda::TeamLaunch by = cuda::team_launch(cuda::kAttnThreads, a.channels, width,
-                                                  a.grid.points, tasks, 3, sizeof(cuda::Real<T>));
-    cuda::attn_kernel<T, decltype(width)::value>
-        <<<by.blocks, cuda::kAttnThreads, by.shared_bytes, stream>>>(a, static_cast<T*>(output),
-                                                                     by.teams);
-  });
+template <class T, int kWidth>
+__global__ void __launch_bounds__(cuda::kAttnThreads)
+    attn_kernel(const AttnCudaArguments a, void* output, const cuda::Teams by) {
+  cuda::attn_block<T, kWidth>(a, output, by);
 }
 
 }  // namespace
 
-const char* attn_cuda(const AttnCudaArguments& arguments, void* output, int device,
-                      CUstream_st* stream) {
-  // This library has a CUDA runtime of its own, whose idea of the current device may be an older
-  // one.
-  const cudaError_t selected = cudaSetDevice(device);
-  if (selected != cudaSuccess) return cudaGetErrorString(selected);
-  switch (arguments.value_dtype) {
-    case Dtype::kFloat32:
-      launch<float>(arguments, output, stream);
-      break;
-    case Dtype::kFloat16:
-      launch<__half>(arguments, output, stream);
-      break;
-    case Dtype::kBFloat16:
-      launch<__nv_bfloat16>(arguments, output, stream);
-      break;
-    case Dtype::kFloat64:
-      launch<double>(arguments, output, stream);
-      break;
-  }
-  const cudaError_t launched = cudaGetLastError();
-  return launched == cudaSuccess ? nullptr : cudaGetErrorString(launched);
+const char* attn_cuda(const AttnCudaArguments& a, void* output, const CudaLaunch& where) {
+  return cuda::visit_element(a.value_dtype, [&](auto element) {
+    using T = decltype(element);
+    return cuda::with_widest_packs<T>(a.channels, {a.value, output}, [&](auto width) {
+      constexpr int kWidth = decltype(width)::value;
+      const cuda::TeamLaunch by = cuda::team_launch(
+          cuda::kAttnThreads, a.channels, kWidth, a.grid.points,
+          a.batch * a.out_height * a.out_width * a.groups, 3, sizeof(cuda::Real<T>));
+      const auto request = [&] {
+        return attn_request(a, "attn/attn_jit.cuh", "attn",
+                            {{"DEFORM_WIDTH", kWidth},
+                             {"DEFORM_LANES", by.teams.lanes},
+                             {"DEFORM_CHUNK", by.teams.chunk}});
+      };
+      return cuda::launch(where, attn_kernel<T, kWidth>, request,
+                          {dim3(by.blocks), cuda::kAttnThreads, by.shared_bytes}, a, output,
+                          by.teams);
+    });
+  });
 }
 
 }  // namespace deform::kernels

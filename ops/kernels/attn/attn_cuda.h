@@ -1,16 +1,14 @@
 // Single-scale deformable sampling on CUDA: raw device pointers, no torch.
 #pragma once
 
-#ifndef __CUDACC_RTC__
 #include <stdint.h>
-#endif
 
 #include "attn/attn_grid.h"
 #include "common/dtype.h"
 
-struct CUstream_st;
-
 namespace deform::kernels {
+
+struct CudaLaunch;
 
 // All arrays are contiguous device memory and none that is written overlaps another. REQUIRES:
 // every size >= 1, height * width < 2^31, groups * channels < 2^31, groups * points at most 2^30,
@@ -35,11 +33,10 @@ struct AttnCudaGradients {
   bool native;
 };
 
-// Each enqueues its kernel on `stream` of device `device` and returns at once; the calling thread's
-// current device must be `device`. Returns null, or what CUDA said of a launch that failed.
-const char* attn_cuda(const AttnCudaArguments& arguments, void* output, int device,
-                      CUstream_st* stream);
+// Each enqueues its kernel where `where` says (common/cuda_launch.h) and returns at once. Returns
+// null, or what CUDA said of a launch that failed.
+const char* attn_cuda(const AttnCudaArguments& arguments, void* output, const CudaLaunch& where);
 const char* attn_backward_cuda(const AttnCudaArguments& arguments,
-                               const AttnCudaGradients& gradients, int device, CUstream_st* stream);
+                               const AttnCudaGradients& gradients, const CudaLaunch& where);
 
 }  // namespace deform::kernels

@@ -1,4 +1,4 @@
-// The forward kernel. Teams: see attn_cuda_points.cuh.
+// The forward kernel's code. Teams: see attn_cuda_points.cuh.
 #pragma once
 
 #include "attn/attn_cuda_points.cuh"
@@ -29,10 +29,10 @@ __device__ inline void add_point(const AttnCudaArguments& a, const T* image, int
   add_pixel(image + (c.bottom + c.right) * row_stride, bottom * right, sum);
 }
 
-// Block of kAttnThreads; shared memory for 3 arrays of every team.
+// By a block of kAttnThreads; shared memory for 3 arrays of every team.
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kAttnThreads)
-    attn_kernel(const AttnCudaArguments a, T* output, const Teams by) {
+__device__ __forceinline__ void attn_block(const AttnCudaArguments& a, void* output,
+                                           const Teams& by) {
   using R = Real<T>;
   extern __shared__ __align__(16) unsigned char shared[];
   const int teams = kAttnThreads / by.lanes;
@@ -76,7 +76,8 @@ __global__ void __launch_bounds__(kAttnThreads)
       Pack<T, kWidth> out;
 #pragma unroll
       for (int c = 0; c < kWidth; ++c) out.element[c] = narrow<T>(sum[c]);
-      T* to = output + task.output * row_stride + task.group * a.channels + channel;
+      T* to =
+          static_cast<T*>(output) + task.output * row_stride + task.group * a.channels + channel;
       *reinterpret_cast<Pack<T, kWidth>*>(to) = out;
     }
   }

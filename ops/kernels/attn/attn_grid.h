@@ -1,9 +1,7 @@
 // The undisturbed places of the points of single-scale deformable sampling.
 #pragma once
 
-#ifndef __CUDACC_RTC__
 #include <stdint.h>
-#endif
 
 namespace deform::kernels {
 

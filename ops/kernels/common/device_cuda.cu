@@ -2,31 +2,34 @@
 
 #include <cuda_runtime.h>
 
-#include <atomic>
+#include <mutex>
 
 namespace deform::kernels {
 namespace {
 
-int ask(int index) {
-  int major = 0, minor = 0;
-  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) != cudaSuccess ||
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) != cudaSuccess) {
+Gpu ask(int index) {
+  const auto attribute = [&](cudaDeviceAttr which) {
+    int value = 0;
+    if (cudaDeviceGetAttribute(&value, which, index) == cudaSuccess) return value;
     cudaGetLastError();  // leave no error behind for a launch check to find
     return 0;
-  }
-  return 10 * major + minor;
+  };
+  return {10 * attribute(cudaDevAttrComputeCapabilityMajor) +
+              attribute(cudaDevAttrComputeCapabilityMinor),
+          attribute(cudaDevAttrMultiProcessorCount),
+          static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))};
 }
 
 }  // namespace
 
-int compute_capability(int index) {
+Gpu gpu_at(int index) {
   constexpr int kRemembered = 64;
-  static std::atomic<int> known[kRemembered] = {};
-  if (index < 0) return 0;
+  static Gpu known[kRemembered];
+  static std::once_flag asked[kRemembered];
+  if (index < 0) return {};
   if (index >= kRemembered) return ask(index);
-  int capability = known[index].load(std::memory_order_relaxed);
-  if (capability == 0) known[index].store(capability = ask(index), std::memory_order_relaxed);
-  return capability;
+  std::call_once(asked[index], [&] { known[index] = ask(index); });
+  return known[index];
 }
 
 }  // namespace deform::kernels

@@ -38,11 +38,11 @@ inline TeamLaunch team_launch(int threads, int64_t channels, int width, int64_t 
           static_cast<size_t>(chunk) * point_bytes};
 }
 
-// Calls launch(width) with the widest pack of channels that fits, as std::integral_constant: 16
+// Returns launch(width) for the widest pack of channels that fits, as std::integral_constant: 16
 // bytes a thread where the channels divide and `arrays` are aligned, else 4 bytes, else one
 // element.
 template <class T, class Launch>
-void with_widest_packs(int64_t channels, std::initializer_list<const void*> arrays, Launch launch) {
+auto with_widest_packs(int64_t channels, std::initializer_list<const void*> arrays, Launch launch) {
   const auto fits = [&](int width) {
     const auto misplaced = [&](const void* array) {
       return reinterpret_cast<uintptr_t>(array) % (sizeof(T) * static_cast<size_t>(width)) != 0;
@@ -51,13 +51,9 @@ void with_widest_packs(int64_t channels, std::initializer_list<const void*> arra
   };
   constexpr int kWide = 16 / sizeof(T);
   constexpr int kMiddle = sizeof(T) == 2 ? 2 : 1;
-  if (fits(kWide)) {
-    launch(std::integral_constant<int, kWide>());
-  } else if (fits(kMiddle)) {
-    launch(std::integral_constant<int, kMiddle>());
-  } else {
-    launch(std::integral_constant<int, 1>());
-  }
+  if (fits(kWide)) return launch(std::integral_constant<int, kWide>());
+  if (fits(kMiddle)) return launch(std::integral_constant<int, kMiddle>());
+  return launch(std::integral_constant<int, 1>());
 }
 
 }  // namespace deform::kernels::cuda

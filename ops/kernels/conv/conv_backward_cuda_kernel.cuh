@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/teams_cuda.cuh"
+#include "conv/conv_backward_cuda_product.cuh"
 #include "conv/conv_cuda_points.cuh"
-#include "conv/conv_cuda_product.cuh"
 
 namespace deform::kernels::cuda {
 
@@ -13,53 +13,56 @@ namespace deform::kernels::cuda {
 // result's gradient and weight; then each warp takes outputs in turn, a lane for each channel.
 //
 // Grid: tiles of outputs, points, offset groups.
-template <class T>
-__global__ void __launch_bounds__(kConvThreads)
-    conv_backward_points_kernel(const ConvCudaArguments a, const T* of_result, Real<T>* by_value,
-                                void* by_offset, void* by_mask) {
+template <class T, bool kTensorCores>
+__device__ __forceinline__ void conv_backward_points_block(const ConvCudaArguments& a,
+                                                           const ConvCudaGradients& to) {
   using R = Real<T>;
+  using Product = TileProduct<T, kTensorCores>;
+  const T* of_result = static_cast<const T*>(to.output);
+  R* by_value = static_cast<R*>(to.value);
   constexpr int kWarps = kConvThreads / 32;
   __shared__ union {
-    Slices<T> slices;
+    typename Product::Matrices matrices;
     ProductTile<R> by_samples;  // of output, channel
   } shared;
   __shared__ ConvPlace<R> places[kTile];
   __shared__ R sums[kTile][3];  // by y, x and mask
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int64_t outputs = a.batch * a.out_height * a.out_width;
-  const int64_t first_output = int64_t{blockIdx.x} * kTile;
+  const int64_t first_output = static_cast<int64_t>(blockIdx.x) * kTile;
   const int64_t k = blockIdx.y, og = blockIdx.z, kernel_points = a.kernel_h * a.kernel_w;
   const int64_t of_group = a.channels / a.groups, outs = a.out_channels / a.groups;
   const int64_t of_offsets = a.channels / a.offset_groups;
   const int64_t last_channel = (og + 1) * of_offsets;
   if (thread < kTile) {
     const int64_t output = first_output + thread;
-    places[thread] = output < outputs ? conv_place<R>(a, output, og, k) : ConvPlace<R>{false};
+    places[thread] = conv_place<R>(a, conv_output(a, output), og, static_cast<int>(k));
     for (int i = 0; i < 3; ++i) sums[thread][i] = R(0);
   }
   for (int64_t channel = og * of_offsets; channel < last_channel;) {
     const int64_t group = channel / of_group;
-    const int count = static_cast<int>(
-        min(min(int64_t{kTile}, last_channel - channel), (group + 1) * of_group - channel));
+    const int count = static_cast<int>(min(min(static_cast<int64_t>(kTile), last_channel - channel),
+                                           (group + 1) * of_group - channel));
     const T* weight = static_cast<const T*>(a.weight) +
                       ((group * kernel_points + k) * of_group + channel - group * of_group) * outs;
-    Product<T> product;
+    Product product;
     product.clear();
-    for (int64_t out = 0; out < outs; out += kSlice<T>) {
+    for (int64_t out = 0; out < outs; out += Product::kRows) {
       __syncthreads();  // until what was in shared memory has been read
-      for (int i = thread; i < kTile * kSlice<T>; i += kConvThreads) {
-        const int o = i % kSlice<T>, other = i / kSlice<T>;
+      for (int i = thread; i < kTile * Product::kRows; i += kConvThreads) {
+        const int o = i % Product::kRows, other = i / Product::kRows;
         const bool has_out = out + o < outs;
         const int64_t output = first_output + other;
-        shared.slices.a[o][other] =
-            has_out && output < outputs
-                ? of_result[output * a.out_channels + group * outs + out + o]
-                : T(0.f);
-        shared.slices.b[o][other] =
-            has_out && other < count ? weight[other * outs + out + o] : T(0.f);
+        R gradient = 0, factor = 0;
+        if (has_out && output < outputs) {
+          gradient = widen(of_result[output * a.out_channels + group * outs + out + o]);
+        }
+        if (has_out && other < count) factor = widen(weight[other * outs + out + o]);
+        Product::set_a(shared.matrices, o, other, gradient);
+        Product::set_b(shared.matrices, o, other, factor);
       }
       __syncthreads();
-      product.template add<false>(shared.slices);
+      product.add(shared.matrices);
     }
     __syncthreads();  // until the last slices have been read
     product.store(shared.by_samples);
@@ -72,14 +75,14 @@ __global__ void __launch_bounds__(kConvThreads)
       const int64_t picture = (first_output + o) / (a.out_height * a.out_width);
       const int64_t first_element = picture * a.height * a.width * a.channels + channel;
       const T* image = static_cast<const T*>(a.value) + first_element;
-      R* to = by_value + first_element;
+      R* sums_of_value = by_value + first_element;
       R top_left = 0, top_right = 0, bottom_left = 0, bottom_right = 0;
       for (int i = lane; i < count; i += 32) {
         const R by_sample = shared.by_samples.at[o][i];
         const R scaled = by_sample * place.mask;
         const auto visit = [&](int pixel, R share) {
           const int64_t element = pixel * a.channels + i;
-          atomicAdd(to + element, scaled * share);
+          atomicAdd(sums_of_value + element, scaled * share);
           return by_sample * widen(image[element]);
         };
         if (c.has_top && c.has_left) top_left += visit(c.top + c.left, to_top * to_left);
@@ -109,25 +112,29 @@ __global__ void __launch_bounds__(kConvThreads)
   __syncthreads();
   if (thread < kTile && first_output + thread < outputs) {
     const int64_t number = ((first_output + thread) * a.offset_groups + og) * kernel_points + k;
-    store_as(by_offset, a.offset_dtype, 2 * number, sums[thread][0]);
-    store_as(by_offset, a.offset_dtype, 2 * number + 1, sums[thread][1]);
-    if (by_mask != nullptr) store_as(by_mask, a.mask_dtype, number, sums[thread][2]);
+    store_as(to.offset, a.offset_dtype, 2 * number, sums[thread][0]);
+    store_as(to.offset, a.offset_dtype, 2 * number + 1, sums[thread][1]);
+    if (a.mask != nullptr) store_as(to.mask, a.mask_dtype, number, sums[thread][2]);
   }
 }
 
 // The gradient of weight: a tile of one point's channels by output channels of one group, summed
 // over a share of the outputs, then added to the others' shares. Grid: tiles of channels times
 // points, tiles of output channels times groups, shares.
-template <class T>
-__global__ void __launch_bounds__(kConvThreads)
-    conv_backward_weight_kernel(const ConvCudaArguments a, const T* of_result, Real<T>* by_weight,
-                                const int64_t outputs_of_share) {
+template <class T, bool kTensorCores>
+__device__ __forceinline__ void conv_backward_weight_block(const ConvCudaArguments& a,
+                                                           const ConvCudaGradients& to,
+                                                           int64_t outputs_of_share) {
   using R = Real<T>;
+  using Product = TileProduct<T, kTensorCores>;
+  constexpr int kRows = Product::kRows;
+  const T* of_result = static_cast<const T*>(to.output);
+  R* by_weight = static_cast<R*>(to.weight);
   __shared__ union {
-    Slices<T> slices;
+    typename Product::Matrices matrices;
     ProductTile<R> tile;
   } shared;
-  __shared__ ConvPoint<R> points[kSlice<T>];
+  __shared__ ConvPoint<R> points[kRows];
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t kernel_points = a.kernel_h * a.kernel_w;
   const int64_t of_group = a.channels / a.groups, outs = a.out_channels / a.groups;
@@ -142,40 +149,40 @@ __global__ void __launch_bounds__(kConvThreads)
   const bool shares_points = og == last_absolute / of_offsets;
   const int64_t outputs_of_picture = a.out_height * a.out_width;
   const int64_t outputs = a.batch * outputs_of_picture;
-  const int64_t begin = int64_t{blockIdx.z} * outputs_of_share;
+  const int64_t begin = static_cast<int64_t>(blockIdx.z) * outputs_of_share;
   const int64_t end = min(outputs, begin + outputs_of_share);
-  Product<T> product;
+  const auto point_of = [&](int64_t output, int64_t offset_group) {
+    return conv_point(a,
+                      conv_place<R>(a, conv_output(a, output), offset_group, static_cast<int>(k)));
+  };
+  Product product;
   product.clear();
-  for (int64_t first = begin; first < end; first += kSlice<T>) {
+  for (int64_t first = begin; first < end; first += kRows) {
     __syncthreads();  // until the slices before have been read
     if (shares_points) {
-      if (thread < kSlice<T> && first + thread < end) {
-        points[thread] = conv_point(a, conv_place<R>(a, first + thread, og, k));
-      }
+      if (thread < kRows && first + thread < end) points[thread] = point_of(first + thread, og);
       __syncthreads();
     }
-    for (int i = thread; i < kTile * kSlice<T>; i += kConvThreads) {
+    for (int i = thread; i < kTile * kRows; i += kConvThreads) {
       const int c = i % kTile, o = i / kTile;
       const int64_t output = first + o, absolute = first_absolute + c;
-      R sample = 0;
-      T gradient = T(0.f);
+      R sample = 0, gradient = 0;
       if (output < end && absolute <= last_absolute) {
         const ConvPoint<R> point =
-            shares_points ? points[o]
-                          : conv_point(a, conv_place<R>(a, output, absolute / of_offsets, k));
+            shares_points ? points[o] : point_of(output, absolute / of_offsets);
         const int64_t picture = output / outputs_of_picture;
         sample = conv_sample(
             static_cast<const T*>(a.value) + picture * a.height * a.width * a.channels + absolute,
             a.channels, point);
       }
       if (output < end && first_out + c < outs) {
-        gradient = of_result[output * a.out_channels + group * outs + first_out + c];
+        gradient = widen(of_result[output * a.out_channels + group * outs + first_out + c]);
       }
-      shared.slices.set_sample(o, c, sample);
-      shared.slices.b[o][c] = gradient;
+      Product::set_a(shared.matrices, o, c, sample);
+      Product::set_b(shared.matrices, o, c, gradient);
     }
     __syncthreads();
-    product.template add<true>(shared.slices);
+    product.add(shared.matrices);
   }
   __syncthreads();  // until the last slices have been read
   product.store(shared.tile);

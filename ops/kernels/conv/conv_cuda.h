@@ -1,15 +1,13 @@
 // Deformable convolution on CUDA: raw device pointers, no torch.
 #pragma once
 
-#ifndef __CUDACC_RTC__
 #include <stdint.h>
-#endif
 
 #include "common/dtype.h"
 
-struct CUstream_st;
-
 namespace deform::kernels {
+
+struct CudaLaunch;  // common/cuda_launch.h
 
 // All arrays are contiguous device memory and none that is written overlaps another. REQUIRES:
 // every size >= 1, height * width < 2^31, channels, out_channels and kernel_h * kernel_w < 2^31,
@@ -34,13 +32,12 @@ struct ConvCudaGradients {
   void* mask;    // like mask, or null
 };
 
-// Each enqueues its kernels on `stream` of device `device` and returns at once; the calling
-// thread's current device must be `device`. Return null, or what CUDA said of a launch that failed.
-// `bias`: [out_channels] of value_dtype, or null; `output`: [batch, out_height, out_width,
-// out_channels] of value_dtype.
+// Each enqueues its kernels as `where` says and returns at once. Return null, or what CUDA said of
+// a launch that failed. `bias`: [out_channels] of value_dtype, or null; `output`: [batch,
+// out_height, out_width, out_channels] of value_dtype.
 const char* conv_cuda(const ConvCudaArguments& arguments, const void* bias, void* output,
-                      int device, CUstream_st* stream);
+                      const CudaLaunch& where);
 const char* conv_backward_cuda(const ConvCudaArguments& arguments,
-                               const ConvCudaGradients& gradients, int device, CUstream_st* stream);
+                               const ConvCudaGradients& gradients, const CudaLaunch& where);
 
 }  // namespace deform::kernels

@@ -1,58 +1,49 @@
-#include <cuda_runtime.h>
-
+#include "common/launch_cuda.h"
 #include "common/team_launch_cuda.h"
 #include "msda/msda_backward_cuda_kernel.cuh"
 #include "msda/msda_cuda.h"
+#include "msda/msda_cuda_request.h"
 
 namespace deform::kernels {
 namespace {
 
-template <class T, class A>
-void launch(const MsdaCudaArguments& a, const MsdaCudaGradients& gradients, cudaStream_t stream) {
-  cuda::with_widest_packs<T>(a.channels, {a.value, gradients.output}, [&](auto width) {
-    constexpr int kThreads = cuda::kMsdaBackwardThreads;
-    const cuda::TeamLaunch by =
-        cuda::team_launch(kThreads, a.channels, width, a.levels * a.points,
-                          a.batch * a.queries * a.heads, 4, sizeof(cuda::Real<T>));
-    cuda::msda_backward_kernel<T, A, decltype(width)::value>
-        <<<by.blocks, kThreads, by.shared_bytes, stream>>>(a, gradients, by.teams);
-  });
+template <class T, class A, int kWidth>
+__global__ void __launch_bounds__(cuda::kMsdaBackwardThreads)
+    msda_backward_kernel(const MsdaCudaArguments a, const MsdaCudaGradients to,
+                         const cuda::Teams by) {
+  cuda::msda_backward_block<T, A, kWidth>(a, to, by);
 }
 
-template <class T>
-void launch_half(const MsdaCudaArguments& a, const MsdaCudaGradients& gradients,
-                 cudaStream_t stream) {
-  if (gradients.native) {
-    launch<T, T>(a, gradients, stream);
-  } else {
-    launch<T, float>(a, gradients, stream);
-  }
+template <class T, class A>
+const char* launch_with_sums(const MsdaCudaArguments& a, const MsdaCudaGradients& to,
+                             const CudaLaunch& where) {
+  return cuda::with_widest_packs<T>(a.channels, {a.value, to.output}, [&](auto width) {
+    constexpr int kWidth = decltype(width)::value;
+    const cuda::TeamLaunch by =
+        cuda::team_launch(cuda::kMsdaBackwardThreads, a.channels, kWidth, a.levels * a.points,
+                          a.batch * a.queries * a.heads, 4, sizeof(cuda::Real<T>));
+    const auto request = [&] {
+      return msda_request(a, "msda/msda_backward_jit.cuh", "msda_backward",
+                          {{"DEFORM_WIDTH", kWidth},
+                           {"DEFORM_NATIVE", to.native},
+                           {"DEFORM_LANES", by.teams.lanes},
+                           {"DEFORM_CHUNK", by.teams.chunk}});
+    };
+    return cuda::launch(where, msda_backward_kernel<T, A, kWidth>, request,
+                        {dim3(by.blocks), cuda::kMsdaBackwardThreads, by.shared_bytes}, a, to,
+                        by.teams);
+  });
 }
 
 }  // namespace
 
-const char* msda_backward_cuda(const MsdaCudaArguments& arguments,
-                               const MsdaCudaGradients& gradients, int device,
-                               CUstream_st* stream) {
-  // As in msda_cuda.
-  const cudaError_t selected = cudaSetDevice(device);
-  if (selected != cudaSuccess) return cudaGetErrorString(selected);
-  switch (arguments.value_dtype) {
-    case Dtype::kFloat32:
-      launch<float, float>(arguments, gradients, stream);
-      break;
-    case Dtype::kFloat16:
-      launch_half<__half>(arguments, gradients, stream);
-      break;
-    case Dtype::kBFloat16:
-      launch_half<__nv_bfloat16>(arguments, gradients, stream);
-      break;
-    case Dtype::kFloat64:
-      launch<double, double>(arguments, gradients, stream);
-      break;
-  }
-  const cudaError_t launched = cudaGetLastError();
-  return launched == cudaSuccess ? nullptr : cudaGetErrorString(launched);
+const char* msda_backward_cuda(const MsdaCudaArguments& a, const MsdaCudaGradients& to,
+                               const CudaLaunch& where) {
+  return cuda::visit_element(a.value_dtype, [&](auto element) {
+    using T = decltype(element);
+    return to.native ? launch_with_sums<T, T>(a, to, where)
+                     : launch_with_sums<T, cuda::Real<T>>(a, to, where);
+  });
 }
 
 }  // namespace deform::kernels

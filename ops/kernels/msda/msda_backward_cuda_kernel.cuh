@@ -1,4 +1,4 @@
-// The backward kernel.
+// The backward kernel's code.
 //
 // A team works on one query and head, each thread on channels of its own. The team places the
 // points together, in shared memory, as many at once as that holds; then each thread goes over all
@@ -46,14 +46,14 @@ __device__ inline Normaliser<R> team_normaliser(const MsdaCudaArguments& a, int6
   return {largest, R(1) / team_sum(total, lanes)};
 }
 
-// Block of kMsdaBackwardThreads; dynamic shared memory for 4 arrays of every team. A is the type
-// that value's gradient is added up in.
+// By a block of kMsdaBackwardThreads; dynamic shared memory for 4 arrays of every team. A is the
+// type that value's gradient is added up in.
 //
 // Softmax's gradient needs the sum over all points. Where they don't fit in shared memory at once,
 // a first pass over them finds the sum.
 template <class T, class A, int kWidth>
-__global__ void __launch_bounds__(kMsdaBackwardThreads)
-    msda_backward_kernel(const MsdaCudaArguments a, const MsdaCudaGradients to, const Teams by) {
+__device__ __forceinline__ void msda_backward_block(const MsdaCudaArguments& a,
+                                                    const MsdaCudaGradients& to, const Teams& by) {
   using R = Real<T>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Level<R> table[kLevelsAtOnce];

@@ -1,15 +1,13 @@
 // Multi-scale deformable attention on CUDA: raw device pointers, no torch.
 #pragma once
 
-#ifndef __CUDACC_RTC__
 #include <stdint.h>
-#endif
 
 #include "common/dtype.h"
 
-struct CUstream_st;
-
 namespace deform::kernels {
+
+struct CudaLaunch;
 
 // All arrays are contiguous device memory and none that is written overlaps another. REQUIRES:
 // every size >= 1, rows < 2^31, heads * channels < 2^31, levels * points < 2^30. The level table
@@ -37,12 +35,11 @@ struct MsdaCudaGradients {
   bool native;
 };
 
-// Each enqueues its kernel on `stream` of device `device` and returns at once; the calling thread's
-// current device must be `device`. Returns null, or what CUDA said of a launch that failed.
-// `output` is [batch, queries, heads, channels] of value_dtype.
-const char* msda_cuda(const MsdaCudaArguments& arguments, void* output, int device,
-                      CUstream_st* stream);
+// Each enqueues its kernel where `where` says (common/cuda_launch.h) and returns at once. Returns
+// null, or what CUDA said of a launch that failed. `output` is [batch, queries, heads, channels] of
+// value_dtype.
+const char* msda_cuda(const MsdaCudaArguments& arguments, void* output, const CudaLaunch& where);
 const char* msda_backward_cuda(const MsdaCudaArguments& arguments,
-                               const MsdaCudaGradients& gradients, int device, CUstream_st* stream);
+                               const MsdaCudaGradients& gradients, const CudaLaunch& where);
 
 }  // namespace deform::kernels

@@ -1,4 +1,4 @@
-// The forward kernel: one thread for some channels of one query and head.
+// The forward kernel's code for any call: one thread for some channels of one query and head.
 #pragma once
 
 #include "common/bilinear_cuda.cuh"
@@ -8,38 +8,10 @@ namespace deform::kernels::cuda {
 
 constexpr int kMsdaThreads = 256;
 
+// By a block of kMsdaThreads; `threads` is how many have work.
 template <class T, int kWidth>
-__device__ inline void add_pixel(const T* pixel, Real<T> weight, Real<T> (&sum)[kWidth]) {
-  const auto pack = *reinterpret_cast<const Pack<T, kWidth>*>(pixel);
-#pragma unroll
-  for (int c = 0; c < kWidth; ++c) sum[c] += weight * widen(pack.element[c]);
-}
-
-// `image` is the first pixel of the thread's head and channels. A corner past the border is read
-// from its neighbour within, with weight 0.
-template <class T, int kWidth>
-__device__ inline void add_point(const T* image, int64_t row_stride, const Level<Real<T>>& level,
-                                 Real<T> x, Real<T> y, Real<T> share, Real<T> (&sum)[kWidth]) {
-  using R = Real<T>;
-  if (!counts(level, x, y)) return;
-  const Corners<R> c(x, y, level.int_width, level.int_height);
-  const R left = c.has_left ? R(1) - c.to_right : R(0);
-  const R right = c.has_right ? c.to_right : R(0);
-  const R top = c.has_top ? share * (R(1) - c.to_bottom) : R(0);
-  const R bottom = c.has_bottom ? share * c.to_bottom : R(0);
-  const auto pixel = [&](int line, int column) {
-    return image + (level.first_row + line + column) * row_stride;
-  };
-  add_pixel(pixel(c.top, c.left), top * left, sum);
-  add_pixel(pixel(c.top, c.right), top * right, sum);
-  add_pixel(pixel(c.bottom, c.left), bottom * left, sum);
-  add_pixel(pixel(c.bottom, c.right), bottom * right, sum);
-}
-
-// Block of kMsdaThreads; `threads` is how many have work.
-template <class T, int kWidth>
-__global__ void __launch_bounds__(kMsdaThreads)
-    msda_kernel(const MsdaCudaArguments a, T* output, const int64_t threads) {
+__device__ __forceinline__ void msda_block(const MsdaCudaArguments& a, void* output,
+                                           int64_t threads) {
   using R = Real<T>;
   __shared__ Level<R> table[kLevelsAtOnce];
   const int64_t packs = a.channels / kWidth;
@@ -97,7 +69,8 @@ __global__ void __launch_bounds__(kMsdaThreads)
       Pack<T, kWidth> out;
 #pragma unroll
       for (int c = 0; c < kWidth; ++c) out.element[c] = narrow<T>(sum[c] * scale);
-      *reinterpret_cast<Pack<T, kWidth>*>(output + query_head * a.channels + channel) = out;
+      T* to = static_cast<T*>(output) + query_head * a.channels + channel;
+      *reinterpret_cast<Pack<T, kWidth>*>(to) = out;
     }
   }
 }

@@ -2,6 +2,7 @@
 // directions.
 #pragma once
 
+#include "common/bilinear_cuda.cuh"
 #include "common/elements_cuda.cuh"
 #include "msda/msda_cuda.h"
 
@@ -36,6 +37,32 @@ __device__ inline Level<R> read_level(const MsdaCudaArguments& a, int64_t level)
 template <class R>
 __device__ inline bool counts(const Level<R>& level, R x, R y) {
   return x > R(-1) && x < level.width && y > R(-1) && y < level.height;
+}
+
+template <class T, int kWidth>
+__device__ inline void add_pixel(const T* pixel, Real<T> weight, Real<T> (&sum)[kWidth]) {
+  const auto pack = *reinterpret_cast<const Pack<T, kWidth>*>(pixel);
+#pragma unroll
+  for (int c = 0; c < kWidth; ++c) sum[c] += weight * widen(pack.element[c]);
+}
+
+// Adds kWidth channels of a point; `image` is the first pixel of their head and channels. Reads
+// only pixels of the point's cell: what others hold may be infinite.
+template <class T, int kWidth>
+__device__ inline void add_point(const T* image, int64_t row_stride, const Level<Real<T>>& level,
+                                 Real<T> x, Real<T> y, Real<T> share, Real<T> (&sum)[kWidth]) {
+  using R = Real<T>;
+  if (!counts(level, x, y)) return;
+  const Corners<R> c(x, y, level.int_width, level.int_height);
+  const R top = share * (R(1) - c.to_bottom), bottom = share * c.to_bottom;
+  const R left = R(1) - c.to_right, right = c.to_right;
+  const auto pixel = [&](int line, int column) {
+    return image + (level.first_row + line + column) * row_stride;
+  };
+  if (c.has_top && c.has_left) add_pixel(pixel(c.top, c.left), top * left, sum);
+  if (c.has_top && c.has_right) add_pixel(pixel(c.top, c.right), top * right, sum);
+  if (c.has_bottom && c.has_left) add_pixel(pixel(c.bottom, c.left), bottom * left, sum);
+  if (c.has_bottom && c.has_right) add_pixel(pixel(c.bottom, c.right), bottom * right, sum);
 }
 
 }  // namespace deform::kernels::cuda

@@ -22,11 +22,12 @@ import torch
 
 from deform_ops.errors import KernelDownloadError
 
-__all__ = ["fetch_index", "use_index"]
+__all__ = ["SUMS", "digest_of", "fetch_index", "use_index", "write_whole"]
 
 _VARIABLE = "DEFORM_OPS_INDEX"
 _INSECURE = "DEFORM_OPS_ALLOW_INSECURE"
-_SUMS = "SHA256SUMS"
+SUMS = "SHA256SUMS"
+"""The manifest's file name."""
 _FILE_NAME = re.compile(r"[\w.-]+-sm(\d+)-[0-9a-f]+\.cubin")
 _LONGEST_WAIT_S = 30
 _LARGEST_FILE_BYTES = 64 << 20
@@ -71,20 +72,20 @@ def fetch_index(url: str, folder: Path, architectures: Iterable[int]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         kept = []
-        for line in _get(url, _SUMS).decode().splitlines():
+        for line in _get(url, SUMS).decode().splitlines():
             digest, _, name = line.partition(" ")
             name = name.strip().removeprefix("*")
             match = _FILE_NAME.fullmatch(name)
             if match is None or int(match[1]) not in wanted:
                 continue
             path = folder / name
-            if not (path.is_file() and _digest(path.read_bytes()) == digest):
+            if not (path.is_file() and digest_of(path.read_bytes()) == digest):
                 content = _get(url, name)
-                if _digest(content) != digest:
-                    raise ValueError(f"{name} isn't what {_SUMS} says")
-                _write(path, content)
+                if digest_of(content) != digest:
+                    raise ValueError(f"{name} isn't what {SUMS} says")
+                write_whole(path, content)
             kept.append(f"{digest}  {name}\n")
-        _write(folder / _SUMS, "".join(kept).encode())
+        write_whole(folder / SUMS, "".join(kept).encode())
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise KernelDownloadError(
             f"the kernel index {url} can't be used: {error}; unset {_VARIABLE} to do without it"
@@ -135,14 +136,16 @@ def _get(url: str, name: str) -> bytes:
     return content
 
 
-def _digest(content: bytes) -> str:
+def digest_of(content: bytes) -> str:
+    """SHA-256, as the manifest has it."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _write(path: Path, content: bytes) -> None:
-    """The file appears whole: another process may be reading it."""
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file that appears whole: another process may be reading it."""
     handle, aside = tempfile.mkstemp(dir=path.parent)
     try:
+        os.fchmod(handle, 0o644)  # as other files, for a server to read
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         os.replace(aside, path)

@@ -23,6 +23,8 @@ const char* prefix(AttnNamespace where) {
       return "deform_cpu::";
     case AttnNamespace::kCuda:
       return "deform_cuda::";
+    case AttnNamespace::kJit:
+      return "deform_jit::";
     default:
       return "deform_reference::";
   }
@@ -49,7 +51,7 @@ Result call(const AttnParameters& p, const Tensors&... operands) {
               p.dilation_h, p.dilation_w, p.groups, p.group_dims, p.spread, p.drop_center,
               options...);
   };
-  if constexpr (where == AttnNamespace::kCuda) {
+  if constexpr (where == AttnNamespace::kCuda || where == AttnNamespace::kJit) {
     return invoke(p.fp32acc);
   } else {
     return invoke();
@@ -138,6 +140,7 @@ AttnGradients attn_backward_autograd(const at::Tensor& grad_output, const at::Te
 DEFORM_ATTN_AUTOGRAD(kDeform);
 DEFORM_ATTN_AUTOGRAD(kCpu);
 DEFORM_ATTN_AUTOGRAD(kCuda);
+DEFORM_ATTN_AUTOGRAD(kJit);
 DEFORM_ATTN_AUTOGRAD(kReference);
 
 }  // namespace deform::ops

@@ -7,8 +7,9 @@
 
 #include "attn/attn_cuda.h"
 #include "attn/operands.h"
-#include "common/current_stream.h"
 #include "common/dtypes.h"
+#include "common/launch_on.h"
+#include "jit/jit_kernels.h"
 #include "select/select.h"
 
 namespace deform::ops {
@@ -37,10 +38,9 @@ kernels::AttnCudaArguments arguments_of(const at::Tensor& value, const at::Tenso
   };
 }
 
-}  // namespace
-
-at::Tensor attn_cuda(const at::Tensor& value, const at::Tensor& offset_mask,
-                     const AttnParameters& p) {
+// With kernels of `run_time`; null: with those that are compiled into this library.
+at::Tensor run(const at::Tensor& value, const at::Tensor& offset_mask, const AttnParameters& p,
+               kernels::RunTimeKernels* run_time) {
   check_attn_operands(value, offset_mask, p);
   check_attn_limits(value, p);
   const c10::DeviceGuard device_guard(value.device());
@@ -51,13 +51,14 @@ at::Tensor attn_cuda(const at::Tensor& value, const at::Tensor& offset_mask,
   const at::Tensor packed_value = value.contiguous(), packed_offsets = offset_mask.contiguous();
   const char* failure =
       kernels::attn_cuda(arguments_of(packed_value, packed_offsets, p), output.mutable_data_ptr(),
-                         value.device().index(), current_stream(value.device()));
+                         launch_on(value.device(), run_time));
   TORCH_CHECK(failure == nullptr, p.name(), ": CUDA launch failed: ", failure);
   return output;
 }
 
-AttnGradients attn_backward_cuda(const at::Tensor& grad_output, const at::Tensor& value,
-                                 const at::Tensor& offset_mask, const AttnParameters& p) {
+AttnGradients run_backward(const at::Tensor& grad_output, const at::Tensor& value,
+                           const at::Tensor& offset_mask, const AttnParameters& p,
+                           kernels::RunTimeKernels* run_time) {
   check_attn_operands(grad_output, value, offset_mask, p);
   check_attn_limits(value, p);
   // Atomic additions come in any order.
@@ -65,9 +66,7 @@ AttnGradients attn_backward_cuda(const at::Tensor& grad_output, const at::Tensor
     return attn_backward_eager(grad_output, value, offset_mask, p);
   }
   const c10::DeviceGuard device_guard(value.device());
-  const int device = value.device().index();
-  const bool half = value.scalar_type() == at::kHalf || value.scalar_type() == at::kBFloat16;
-  const bool native = !half || (!p.fp32acc && !needs_float32_accumulation(value));
+  const bool native = sums_in_own_type(value, p.fp32acc);
   at::Tensor sums =
       at::zeros(value.sizes(), value.options().dtype(native ? value.scalar_type() : at::kFloat));
   // Elements past the points' have no other writer.
@@ -83,10 +82,32 @@ AttnGradients attn_backward_cuda(const at::Tensor& grad_output, const at::Tensor
                                                .native = native};
     const char* failure =
         kernels::attn_backward_cuda(arguments_of(packed_value, packed_offsets, p), gradients,
-                                    device, current_stream(value.device()));
+                                    launch_on(value.device(), run_time));
     TORCH_CHECK(failure == nullptr, p.name(), ": CUDA launch of the backward failed: ", failure);
   }
   return {native ? sums : sums.to(value.scalar_type()), mask_gradient};
+}
+
+}  // namespace
+
+at::Tensor attn_cuda(const at::Tensor& value, const at::Tensor& offset_mask,
+                     const AttnParameters& p) {
+  return run(value, offset_mask, p, nullptr);
+}
+
+AttnGradients attn_backward_cuda(const at::Tensor& grad_output, const at::Tensor& value,
+                                 const at::Tensor& offset_mask, const AttnParameters& p) {
+  return run_backward(grad_output, value, offset_mask, p, nullptr);
+}
+
+at::Tensor attn_jit(const at::Tensor& value, const at::Tensor& offset_mask,
+                    const AttnParameters& p) {
+  return run(value, offset_mask, p, &jit_kernels(value.device()));
+}
+
+AttnGradients attn_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& offset_mask, const AttnParameters& p) {
+  return run_backward(grad_output, value, offset_mask, p, &jit_kernels(value.device()));
 }
 
 #else
@@ -100,6 +121,16 @@ at::Tensor attn_cuda(const at::Tensor& value, const at::Tensor&, const AttnParam
 AttnGradients attn_backward_cuda(const at::Tensor&, const at::Tensor& value,
                                  const at::Tensor& offset_mask, const AttnParameters& p) {
   return {attn_cuda(value, offset_mask, p), at::Tensor()};
+}
+
+at::Tensor attn_jit(const at::Tensor& value, const at::Tensor& offset_mask,
+                    const AttnParameters& p) {
+  return attn_cuda(value, offset_mask, p);
+}
+
+AttnGradients attn_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& offset_mask, const AttnParameters& p) {
+  return attn_backward_cuda(grad_output, value, offset_mask, p);
 }
 
 #endif

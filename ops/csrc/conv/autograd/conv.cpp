@@ -25,6 +25,8 @@ const char* prefix(ConvNamespace where) {
       return "deform_cpu::";
     case ConvNamespace::kCuda:
       return "deform_cuda::";
+    case ConvNamespace::kJit:
+      return "deform_jit::";
     default:
       return "deform_reference::";
   }
@@ -142,6 +144,7 @@ ConvGradients conv_backward_autograd(const at::Tensor& grad_output, const at::Te
 DEFORM_CONV_AUTOGRAD(kDeform);
 DEFORM_CONV_AUTOGRAD(kCpu);
 DEFORM_CONV_AUTOGRAD(kCuda);
+DEFORM_CONV_AUTOGRAD(kJit);
 DEFORM_CONV_AUTOGRAD(kReference);
 
 }  // namespace deform::ops

@@ -5,10 +5,11 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
-#include "common/current_stream.h"
 #include "common/dtypes.h"
+#include "common/launch_on.h"
 #include "conv/conv_cuda.h"
 #include "conv/operands.h"
+#include "jit/jit_kernels.h"
 
 namespace deform::ops {
 
@@ -71,11 +72,10 @@ struct PackedOperands {
   }
 };
 
-}  // namespace
-
-at::Tensor conv_cuda(const at::Tensor& value, const at::Tensor& offset,
-                     const std::optional<at::Tensor>& mask, const at::Tensor& weight,
-                     const std::optional<at::Tensor>& bias, const ConvGeometry& geometry) {
+at::Tensor run(const at::Tensor& value, const at::Tensor& offset,
+               const std::optional<at::Tensor>& mask, const at::Tensor& weight,
+               const std::optional<at::Tensor>& bias, const ConvGeometry& geometry,
+               kernels::RunTimeKernels* run_time) {
   check_conv_operands(value, offset, mask, weight, bias, geometry);
   check_conv_limits(value, weight);
   check_cuda_limits(weight, geometry);
@@ -88,15 +88,15 @@ at::Tensor conv_cuda(const at::Tensor& value, const at::Tensor& offset,
   const at::Tensor packed_bias = bias ? bias->contiguous() : at::Tensor();
   const char* failure = kernels::conv_cuda(
       operands.arguments(weight, geometry), bias ? packed_bias.const_data_ptr() : nullptr,
-      result.mutable_data_ptr(), value.device().index(), current_stream(value.device()));
+      result.mutable_data_ptr(), launch_on(value.device(), run_time));
   TORCH_CHECK(failure == nullptr, "conv: CUDA launch failed: ", failure);
   return result;
 }
 
-ConvGradients conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor& value,
-                                 const at::Tensor& offset, const std::optional<at::Tensor>& mask,
-                                 const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                                 const ConvGeometry& geometry) {
+ConvGradients run_backward(const at::Tensor& grad_output, const at::Tensor& value,
+                           const at::Tensor& offset, const std::optional<at::Tensor>& mask,
+                           const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                           const ConvGeometry& geometry, kernels::RunTimeKernels* run_time) {
   check_conv_operands(grad_output, value, offset, mask, weight, bias, geometry);
   check_conv_limits(value, weight);
   check_cuda_limits(weight, geometry);
@@ -123,9 +123,8 @@ ConvGradients conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor
                                                .weight = by_matrices.mutable_data_ptr(),
                                                .offset = by_offset.mutable_data_ptr(),
                                                .mask = mask ? by_mask.mutable_data_ptr() : nullptr};
-    const char* failure =
-        kernels::conv_backward_cuda(operands.arguments(weight, geometry), gradients,
-                                    value.device().index(), current_stream(value.device()));
+    const char* failure = kernels::conv_backward_cuda(
+        operands.arguments(weight, geometry), gradients, launch_on(value.device(), run_time));
     TORCH_CHECK(failure == nullptr, "conv: CUDA launch of the backward failed: ", failure);
   }
   const at::ScalarType type = value.scalar_type();
@@ -133,6 +132,35 @@ ConvGradients conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor
       bias ? grad_output.to(compute).sum({0, 1, 2}).to(type) : at::empty({0}, value.options());
   return {by_value.to(type), by_offset, by_mask, conv_weight_from_matrices(by_matrices, weight),
           by_bias};
+}
+
+}  // namespace
+
+at::Tensor conv_cuda(const at::Tensor& value, const at::Tensor& offset,
+                     const std::optional<at::Tensor>& mask, const at::Tensor& weight,
+                     const std::optional<at::Tensor>& bias, const ConvGeometry& geometry) {
+  return run(value, offset, mask, weight, bias, geometry, nullptr);
+}
+
+ConvGradients conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor& value,
+                                 const at::Tensor& offset, const std::optional<at::Tensor>& mask,
+                                 const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                                 const ConvGeometry& geometry) {
+  return run_backward(grad_output, value, offset, mask, weight, bias, geometry, nullptr);
+}
+
+at::Tensor conv_jit(const at::Tensor& value, const at::Tensor& offset,
+                    const std::optional<at::Tensor>& mask, const at::Tensor& weight,
+                    const std::optional<at::Tensor>& bias, const ConvGeometry& geometry) {
+  return run(value, offset, mask, weight, bias, geometry, &jit_kernels(value.device()));
+}
+
+ConvGradients conv_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& offset, const std::optional<at::Tensor>& mask,
+                                const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                                const ConvGeometry& geometry) {
+  return run_backward(grad_output, value, offset, mask, weight, bias, geometry,
+                      &jit_kernels(value.device()));
 }
 
 #else
@@ -150,6 +178,19 @@ ConvGradients conv_backward_cuda(const at::Tensor&, const at::Tensor& value,
                                  const ConvGeometry& geometry) {
   const at::Tensor failed = conv_cuda(value, offset, mask, weight, bias, geometry);
   return {failed, failed, failed, failed, failed};
+}
+
+at::Tensor conv_jit(const at::Tensor& value, const at::Tensor& offset,
+                    const std::optional<at::Tensor>& mask, const at::Tensor& weight,
+                    const std::optional<at::Tensor>& bias, const ConvGeometry& geometry) {
+  return conv_cuda(value, offset, mask, weight, bias, geometry);
+}
+
+ConvGradients conv_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& offset, const std::optional<at::Tensor>& mask,
+                                const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                                const ConvGeometry& geometry) {
+  return conv_backward_cuda(grad_output, value, offset, mask, weight, bias, geometry);
 }
 
 #endif

@@ -23,6 +23,8 @@ const char* prefix(MsdaNamespace where) {
       return "deform_cpu::";
     case MsdaNamespace::kCuda:
       return "deform_cuda::";
+    case MsdaNamespace::kJit:
+      return "deform_jit::";
     default:
       return "deform_reference::";
   }
@@ -44,7 +46,7 @@ Result call(const MsdaOptions& options, const Tensors&... operands) {
     static const auto with_softmax = find("msda_softmax");
     return (options.softmax ? with_softmax : plain).call(operands..., more...);
   };
-  if constexpr (where == MsdaNamespace::kCuda) {
+  if constexpr (where == MsdaNamespace::kCuda || where == MsdaNamespace::kJit) {
     return invoke(options.fp32acc);
   } else {
     return invoke();
@@ -133,6 +135,7 @@ MsdaGradients msda_backward_autograd(const at::Tensor& grad_output, const at::Te
 DEFORM_MSDA_AUTOGRAD(kDeform);
 DEFORM_MSDA_AUTOGRAD(kCpu);
 DEFORM_MSDA_AUTOGRAD(kCuda);
+DEFORM_MSDA_AUTOGRAD(kJit);
 DEFORM_MSDA_AUTOGRAD(kReference);
 
 }  // namespace deform::ops

@@ -6,11 +6,12 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "common/checks.h"
-#include "common/current_stream.h"
-#include "common/device_cuda.h"
 #include "common/dtypes.h"
+#include "common/launch_on.h"
+#include "jit/jit_kernels.h"
 #include "msda/msda_cuda.h"
 #include "msda/operands.h"
+#include "select/select.h"
 
 namespace deform::ops {
 
@@ -61,11 +62,11 @@ struct CudaOperands {
   }
 };
 
-}  // namespace
-
-at::Tensor msda_cuda(const at::Tensor& value, const at::Tensor& spatial_shapes,
-                     const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
-                     const at::Tensor& attention_weights, const MsdaOptions& options) {
+// With kernels of `run_time`; null: with those that are compiled into this library.
+at::Tensor run(const at::Tensor& value, const at::Tensor& spatial_shapes,
+               const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
+               const at::Tensor& attention_weights, const MsdaOptions& options,
+               kernels::RunTimeKernels* run_time) {
   const char* op = options.name();
   check_msda_operands(op, value, spatial_shapes, level_start_index, sampling_locations,
                       attention_weights);
@@ -77,16 +78,16 @@ at::Tensor msda_cuda(const at::Tensor& value, const at::Tensor& spatial_shapes,
   if (output.numel() == 0) return output;
   const char* failure =
       kernels::msda_cuda(operands.arguments(options.softmax), output.mutable_data_ptr(),
-                         value.device().index(), current_stream(value.device()));
+                         launch_on(value.device(), run_time));
   TORCH_CHECK(failure == nullptr, op, ": CUDA launch failed: ", failure);
   return output;
 }
 
-MsdaGradients msda_backward_cuda(const at::Tensor& grad_output, const at::Tensor& value,
-                                 const at::Tensor& spatial_shapes,
-                                 const at::Tensor& level_start_index,
-                                 const at::Tensor& sampling_locations,
-                                 const at::Tensor& attention_weights, const MsdaOptions& options) {
+MsdaGradients run_backward(const at::Tensor& grad_output, const at::Tensor& value,
+                           const at::Tensor& spatial_shapes, const at::Tensor& level_start_index,
+                           const at::Tensor& sampling_locations,
+                           const at::Tensor& attention_weights, const MsdaOptions& options,
+                           kernels::RunTimeKernels* run_time) {
   const char* op = options.name();
   check_msda_operands(op, grad_output, value, spatial_shapes, level_start_index, sampling_locations,
                       attention_weights);
@@ -98,9 +99,7 @@ MsdaGradients msda_backward_cuda(const at::Tensor& grad_output, const at::Tensor
     return msda_backward_eager(grad_output, value, spatial_shapes, level_start_index,
                                sampling_locations, attention_weights, options);
   }
-  const int device = value.device().index();
-  const bool half = value.scalar_type() == at::kHalf || value.scalar_type() == at::kBFloat16;
-  const bool native = !half || (!options.fp32acc && kernels::compute_capability(device) >= 90);
+  const bool native = sums_in_own_type(value, options.fp32acc);
   at::Tensor sums =
       at::zeros(value.sizes(), value.options().dtype(native ? value.scalar_type() : at::kFloat));
   at::Tensor by_locations = at::empty(sampling_locations.sizes(), sampling_locations.options());
@@ -115,10 +114,44 @@ MsdaGradients msda_backward_cuda(const at::Tensor& grad_output, const at::Tensor
         .native = native,
     };
     const char* failure = kernels::msda_backward_cuda(
-        operands.arguments(options.softmax), gradients, device, current_stream(value.device()));
+        operands.arguments(options.softmax), gradients, launch_on(value.device(), run_time));
     TORCH_CHECK(failure == nullptr, op, ": CUDA launch of the backward failed: ", failure);
   }
   return {native ? sums : sums.to(value.scalar_type()), by_locations, by_weights};
+}
+
+}  // namespace
+
+at::Tensor msda_cuda(const at::Tensor& value, const at::Tensor& spatial_shapes,
+                     const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
+                     const at::Tensor& attention_weights, const MsdaOptions& options) {
+  return run(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
+             options, nullptr);
+}
+
+MsdaGradients msda_backward_cuda(const at::Tensor& grad_output, const at::Tensor& value,
+                                 const at::Tensor& spatial_shapes,
+                                 const at::Tensor& level_start_index,
+                                 const at::Tensor& sampling_locations,
+                                 const at::Tensor& attention_weights, const MsdaOptions& options) {
+  return run_backward(grad_output, value, spatial_shapes, level_start_index, sampling_locations,
+                      attention_weights, options, nullptr);
+}
+
+at::Tensor msda_jit(const at::Tensor& value, const at::Tensor& spatial_shapes,
+                    const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
+                    const at::Tensor& attention_weights, const MsdaOptions& options) {
+  return run(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
+             options, &jit_kernels(value.device()));
+}
+
+MsdaGradients msda_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& spatial_shapes,
+                                const at::Tensor& level_start_index,
+                                const at::Tensor& sampling_locations,
+                                const at::Tensor& attention_weights, const MsdaOptions& options) {
+  return run_backward(grad_output, value, spatial_shapes, level_start_index, sampling_locations,
+                      attention_weights, options, &jit_kernels(value.device()));
 }
 
 #else
@@ -138,6 +171,22 @@ MsdaGradients msda_backward_cuda(const at::Tensor&, const at::Tensor& value,
   return {msda_cuda(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
                     options),
           at::Tensor(), at::Tensor()};
+}
+
+at::Tensor msda_jit(const at::Tensor& value, const at::Tensor& spatial_shapes,
+                    const at::Tensor& level_start_index, const at::Tensor& sampling_locations,
+                    const at::Tensor& attention_weights, const MsdaOptions& options) {
+  return msda_cuda(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
+                   options);
+}
+
+MsdaGradients msda_backward_jit(const at::Tensor& grad_output, const at::Tensor& value,
+                                const at::Tensor& spatial_shapes,
+                                const at::Tensor& level_start_index,
+                                const at::Tensor& sampling_locations,
+                                const at::Tensor& attention_weights, const MsdaOptions& options) {
+  return msda_backward_cuda(grad_output, value, spatial_shapes, level_start_index,
+                            sampling_locations, attention_weights, options);
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from deform_ops.geometry import Pair, pair
@@ -129,6 +130,43 @@ class Attn(Operator):
         return run_reference(
             _bind(value, offset_mask, geometry, groups, group_dims, spread, softmax, drop_center)
         )
+
+    def _call_of(
+        self,
+        value: Tensor,
+        offset_mask: Tensor,
+        /,
+        kernel_size: Pair = 3,
+        stride: Pair = 1,
+        padding: Pair = 1,
+        dilation: Pair = 1,
+        groups: int = 4,
+        group_dims: int = 16,
+        spread: float = 1.0,
+        method: Method | str | None = None,
+        softmax: bool = False,
+        drop_center: bool = False,
+    ) -> Call:
+        softmax = wants_softmax(method, softmax)
+        geometry = (kernel_size, stride, padding, dilation)
+        return _bind(value, offset_mask, geometry, groups, group_dims, spread, softmax, drop_center)
+
+    def _common_call(self, device: torch.device) -> Call:
+        value = torch.zeros(1, 1, 1, 16, device=device)
+        offset_mask = torch.zeros(1, 1, 1, 27, device=device)
+        return self._call_of(value, offset_mask, groups=1)
+
+    def _kernels(
+        self, call: Call, backward: bool, fp32acc: bool, sm: int
+    ) -> tuple[list[str], list[str], list[Tensor]]:
+        kernel_h, kernel_w = call.arguments[2:4]
+        group_dims, _, drop_center = call.arguments[-3:]
+        dtypes = [tensor.dtype for tensor in call.floats]
+        softmax = call.name == "attn_softmax"
+        found: tuple[list[str], list[str], list[Tensor]] = torch.ops.deform_jit.attn_kernels(
+            kernel_h, kernel_w, group_dims, drop_center, *dtypes, softmax, backward, fp32acc, sm
+        )
+        return found
 
 
 def _bind(

@@ -120,6 +120,45 @@ class Conv(Operator):
             _bind(value, offset, weight, bias, mask, geometry, groups, offset_groups)
         )
 
+    def _call_of(
+        self,
+        value: Tensor,
+        offset: Tensor,
+        weight: Tensor,
+        /,
+        bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        stride: Pair = 1,
+        padding: Pair = 0,
+        dilation: Pair = 1,
+        *,
+        groups: int = 1,
+        offset_groups: int = 1,
+    ) -> Call:
+        geometry = (stride, padding, dilation)
+        return _bind(value, offset, weight, bias, mask, geometry, groups, offset_groups)
+
+    def _common_call(self, device: torch.device) -> Call:
+        value = torch.zeros(1, 64, 64, 64, device=device)
+        offset = torch.zeros(1, 64, 64, 1, 9, 2, device=device)
+        weight = torch.zeros(64, 64, 3, 3, device=device)
+        return self._call_of(value, offset, weight, padding=1)
+
+    def _kernels(
+        self, call: Call, backward: bool, fp32acc: bool, sm: int
+    ) -> tuple[list[str], list[str], list[Tensor]]:
+        value, offset, mask, weight = call.arguments[:4]
+        groups, offset_groups = call.arguments[-2:]
+        out_channels, _, kernel_h, kernel_w = weight.shape
+        sizes = kernel_h, kernel_w, value.shape[3], out_channels, groups, offset_groups
+        outputs = value.shape[0] * offset.shape[1] * offset.shape[2]
+        types = value.dtype, offset.dtype, None if mask is None else mask.dtype
+        gpu = torch.cuda.get_device_properties(value.device)
+        found: tuple[list[str], list[str], list[Tensor]] = torch.ops.deform_jit.conv_kernels(
+            *sizes, outputs, *types, backward, sm, gpu.multi_processor_count
+        )
+        return found
+
 
 def _bind(
     value: Tensor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from deform_ops.registry.backend import Backend, Method, wants_softmax
@@ -123,6 +124,28 @@ class Msda(Operator):
             wants_softmax(method, softmax),
         )
         return run_reference(call)
+
+    def _call_of(
+        self, *operands: Tensor, method: Method | str | None = None, softmax: bool = False
+    ) -> Call:
+        return _bind(*operands, wants_softmax(method, softmax))
+
+    def _common_call(self, device: torch.device) -> Call:
+        table = torch.tensor([[1, 1]], device=device), torch.tensor([0], device=device)
+        points = torch.zeros(1, 1, 1, 1, 4, 2, device=device)
+        weights = torch.zeros(1, 1, 1, 4, device=device)
+        value = torch.zeros(1, 1, 1, 32, device=device)
+        return _bind(value, *table, points, weights, False)
+
+    def _kernels(
+        self, call: Call, backward: bool, fp32acc: bool, sm: int
+    ) -> tuple[list[str], list[str], list[Tensor]]:
+        dtypes = [tensor.dtype for tensor in call.floats]
+        softmax = call.name == "msda_softmax"
+        found: tuple[list[str], list[str], list[Tensor]] = torch.ops.deform_jit.msda_kernels(
+            *call.sizes, *dtypes, softmax, backward, fp32acc, sm
+        )
+        return found
 
 
 def _bind(

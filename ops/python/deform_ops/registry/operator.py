@@ -48,7 +48,7 @@ class Operator:
     """A callable of :mod:`deform_ops.registry`; subclasses bind the arguments."""
 
     name: str
-    # Whether deform_cuda's operator ends in `bool fp32acc`.
+    # Whether the operators of deform_cuda and deform_jit end in `bool fp32acc`.
     _takes_fp32acc = False
     # Whether autocast changes the operands' types, which the public operator alone does.
     _autocasts = False
@@ -57,16 +57,26 @@ class Operator:
         """The operator's name."""
         return f"<deform_ops operator {self.name}>"
 
-    def load(self, backend: Backend) -> LoadedBackend:
+    def load(self, backend: Backend, /, *operands: Any, **options: Any) -> LoadedBackend:
         """Makes sure, before a first call, that ``backend`` can run on this machine.
 
         Importing this package has registered the operators already, so that an exported program
-        loads; this says with which kernels it will run.
+        loads; this says with which kernels it will run. For :attr:`Backend.JIT` it finds or
+        compiles them: those of one call, given as to :meth:`resolve`, or else of a common one,
+        which shows that all it takes is there.
+
+        Args:
+            backend: to make ready.
+            operands: of a call, on the backend's device; those that require gradients make the
+                backward kernels ready as well.
+            options: of that call.
 
         Raises:
             TypeError: if ``backend`` is no :class:`Backend`.
             NoBackendError: if the machine lacks the device, or the backend is disabled.
-            KernelNotProvidedError: if the library holds no kernels for the GPU at hand.
+            KernelNotProvidedError: if there are no kernels for the GPU at hand.
+            KernelDownloadError: if an index's kernel isn't what its sums say.
+            KernelBuildError: if a kernel can't be compiled.
         """
         if not isinstance(backend, Backend):
             raise TypeError(f"backend must be a deform_ops.registry.Backend, but is {backend!r}")
@@ -78,8 +88,33 @@ class Operator:
                 raise NoBackendError(f"{self.name}: {backend} needs a GPU, but CUDA finds none")
             device = torch.device("cuda", torch.cuda.current_device())
         check_runs(backend, CallContext(self.name, device, torch.float32, 32, 1, 4))
-        how = "compiled at run time by" if backend is Backend.JIT else "compiled into"
-        return LoadedBackend(self.name, backend, f"{how} {find_library()}")
+        if backend is not Backend.JIT:
+            return LoadedBackend(self.name, backend, f"compiled into {find_library()}")
+        fp32acc = options.pop("fp32acc", None) is not False
+        call = self._call_of(*operands, **options) if operands else self._common_call(device)
+        if call.sizes is None:
+            _context_of(self.name, call)
+        sources = []
+        major, minor = torch.cuda.get_device_capability(call.floats[0].device)
+        for backward in (False, True) if _wants_gradient(call.floats) else (False,):
+            try:
+                found = self._kernels(call, backward, fp32acc, 10 * major + minor)
+            except RuntimeError as error:
+                raise typed_error(error) from None
+            sources += [f"{origin}: {key}" for key, origin in zip(*found[:2], strict=True)]
+        return LoadedBackend(self.name, backend, ", ".join(sources))
+
+    def _call_of(self, *operands: Any, **options: Any) -> Call:
+        raise NotImplementedError
+
+    def _common_call(self, device: torch.device) -> Call:
+        raise NotImplementedError
+
+    def _kernels(
+        self, call: Call, backward: bool, fp32acc: bool, sm: int
+    ) -> tuple[list[str], list[str], list[Tensor]]:
+        """Keys, origins and machine code of the run-time kernels that ``call`` launches."""
+        raise NotImplementedError
 
     def _resolve(self, call: Call, backend: Backend | None, fp32acc: bool | None) -> Resolution:
         check_backend(backend)
@@ -116,7 +151,7 @@ class Operator:
 
     def _run_on(self, backend: Backend, call: Call, fp32acc: bool | None) -> Tensor:
         operator = getattr(getattr(torch.ops, "deform_" + backend.value), call.name)
-        if backend is Backend.CUDA and self._takes_fp32acc:
+        if backend in (Backend.CUDA, Backend.JIT) and self._takes_fp32acc:
             return operator(*call.arguments, fp32acc is not False)
         return operator(*call.arguments)
 
