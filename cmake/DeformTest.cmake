@@ -1,7 +1,9 @@
 # deform_add_test(NAME SOURCES … [LIBS …] [LABELS …]): a GoogleTest program known to ctest.
 include_guard()
 include(CTest)
-find_package(GTest REQUIRED)
+if(DEFORM_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
 
 function(deform_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;LABELS")

@@ -1,9 +1,10 @@
 """Builds the wheel, with the operator library in it wherever that can be compiled.
 
 Reads, at build time: ``DEFORM_EXTENSIONS`` (``all``; ``cpu``, which leaves the GPU's kernels out;
-``cuda``, the same as ``all``; ``none``), ``TORCH_CUDA_ARCH_LIST`` (as in ``8.0;9.0+PTX``) and
-``FORCE_CUDA``. Where nothing asks for the library by name and it can't be built, the wheel is one
-of Python alone, and says why.
+``cuda``, the same as ``all``; ``none``; or operators, as in ``msda,conv``, for which alone kernels
+for GPUs are compiled), ``TORCH_CUDA_ARCH_LIST`` (as in ``8.0;9.0+PTX``) and ``FORCE_CUDA``. Where
+nothing asks for the library by name and it can't be built, the wheel is one of Python alone, and
+says why.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 LIBRARY = Path("deform_ops") / "lib" / "libdeform_ops.so"
 REASON = Path("deform_ops") / "lib" / "not_built.txt"
 EXTENSIONS = ("all", "cpu", "cuda", "none")
+OPERATORS = ("msda", "attn", "conv")
 
 
 class CannotBuildError(Exception):
@@ -32,7 +34,7 @@ class CannotBuildError(Exception):
 
 
 def requested_extensions(environment: dict[str, str]) -> tuple[str, bool]:
-    """What to build, one of EXTENSIONS, and whether failing to is an error.
+    """What to build, one of EXTENSIONS or some of OPERATORS, and whether failing to is an error.
 
     Raises:
         SystemExit: if ``DEFORM_EXTENSIONS`` is something else.
@@ -40,10 +42,20 @@ def requested_extensions(environment: dict[str, str]) -> tuple[str, bool]:
     forced = environment.get("FORCE_CUDA") == "1"
     named = environment.get("DEFORM_EXTENSIONS", "").strip()
     if named and named not in EXTENSIONS:
-        raise SystemExit(f"DEFORM_EXTENSIONS must be {', '.join(EXTENSIONS)}, but is {named}")
+        wrong = [name for name in operators_of(named) if name not in OPERATORS]
+        if wrong:
+            raise SystemExit(
+                f"DEFORM_EXTENSIONS must be {', '.join(EXTENSIONS)}, or some of "
+                f"{','.join(OPERATORS)}, but names {wrong[0]!r}"
+            )
     if forced and named in ("cpu", "none"):
         raise SystemExit(f"FORCE_CUDA=1 and DEFORM_EXTENSIONS={named} contradict each other")
     return named or "all", forced or bool(named)
+
+
+def operators_of(extensions: str) -> list[str]:
+    """The operators that ``DEFORM_EXTENSIONS`` lists."""
+    return [name.strip() for name in extensions.split(",")]
 
 
 def cmake_architectures(arch_list: str) -> str:
@@ -85,6 +97,8 @@ def build_library(extensions: str, gpu_required: bool, folder: Path) -> Path:
     configure += [f"-DDEFORM_BUILD_{part}=OFF" for part in ("SERVER", "CLIENT", "TESTS")]
     configure += ["-DCMAKE_BUILD_TYPE=Release"]
     configure += [f"-DDEFORM_CUDA={'OFF' if extensions == 'cpu' else 'ON'}"]
+    if extensions not in EXTENSIONS:
+        configure += [f"-DDEFORM_CUDA_OPS={';'.join(operators_of(extensions))}"]
     if os.environ.get("TORCH_CUDA_ARCH_LIST") and extensions != "cpu":
         architectures = cmake_architectures(os.environ["TORCH_CUDA_ARCH_LIST"])
         configure += [f"-DDEFORM_CUDA_ARCHITECTURES={architectures}"]

@@ -128,6 +128,7 @@ def script():
         ({"FORCE_CUDA": "0"}, ("all", False)),
         ({"DEFORM_EXTENSIONS": "cpu"}, ("cpu", True)),
         ({"DEFORM_EXTENSIONS": "none"}, ("none", True)),
+        ({"DEFORM_EXTENSIONS": "msda, conv"}, ("msda, conv", True)),
     ],
     ids=str,
 )
@@ -138,7 +139,9 @@ def test_variables_say_what_to_build_and_whether_it_must_be(script, environment,
 @pytest.mark.parametrize(
     "environment, message",
     [
-        ({"DEFORM_EXTENSIONS": "msdb"}, "must be all, cpu, cuda, none, but is msdb"),
+        ({"DEFORM_EXTENSIONS": "msdb"}, "must be all, cpu, cuda, none, or some of .* names 'msdb'"),
+        ({"DEFORM_EXTENSIONS": "msda,"}, "some of msda,attn,conv, but names ''"),
+        ({"DEFORM_EXTENSIONS": "msda,cpu"}, "names 'cpu'"),
         ({"DEFORM_EXTENSIONS": "none", "FORCE_CUDA": "1"}, "contradict each other"),
     ],
     ids=str,
@@ -182,6 +185,29 @@ def test_package_repeats_why_its_install_built_no_library(tmp_path):
     )
     assert done.stdout.startswith("KernelNotProvidedError"), done.stderr
     assert done.stdout.strip().endswith("the install built none: DEFORM_EXTENSIONS=none")
+
+
+def configure(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """CMake's first step for the op library alone, where nothing else can be found."""
+    command = ["cmake", "-S", str(SOURCE.parents[1]), "-B", str(folder)]
+    command += [f"-DDEFORM_PYTHON={sys.executable}"]
+    command += [f"-DDEFORM_BUILD_{part}=OFF" for part in ("SERVER", "CLIENT", "TESTS")]
+    absent = ("gRPC", "Protobuf", "GTest", "OpenSSL", "prometheus-cpp")
+    command += [f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON" for package in absent]
+    return subprocess.run([*command, *options], capture_output=True, text=True)
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+def test_library_alone_needs_nothing_of_the_servers(tmp_path):
+    done = configure(tmp_path, "-DDEFORM_CUDA=OFF")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+def test_cuda_kernels_of_an_unknown_operator_are_refused(tmp_path):
+    done = configure(tmp_path, "-DDEFORM_CUDA=OFF", "-DDEFORM_CUDA_OPS=msda;msdb")
+    assert done.returncode != 0
+    assert "DEFORM_CUDA_OPS: msdb is none of msda;attn;conv" in " ".join(done.stderr.split())
 
 
 @pytest.mark.slow

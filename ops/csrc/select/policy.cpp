@@ -8,7 +8,7 @@
 namespace deform::ops {
 namespace {
 
-constexpr std::array<const char*, 3> kOps = {"msda", "attn", "conv"};
+constexpr std::array<const char*, kOps> kOpNames = {"msda", "attn", "conv"};
 constexpr std::array<const char*, kBackends> kBackendNames = {"cuda", "jit", "cpu", "eager"};
 
 // The order of preference on each kind of device. A CUDA tensor never falls to `eager`, which would
@@ -76,6 +76,12 @@ std::string rejection(Backend backend, const Call& call, const Capabilities& cap
   if (call.device == c10::DeviceType::CUDA && call.sm < least) {
     return "needs " + sm_name(least) + " or later, but the GPU has " + sm_name(call.sm);
   }
+  // Launchers of run-time kernels are compiled with those that run ahead.
+  const bool launches = backend == Backend::kCuda || backend == Backend::kJit;
+  if (launches && capabilities.left_out[static_cast<size_t>(call.op)]) {
+    return std::string("this build leaves out the CUDA kernels of ") + name_of(call.op) +
+           " (DEFORM_EXTENSIONS)";
+  }
   if (backend == Backend::kCuda) {
     if (capabilities.cuda_targets.empty()) {
       return "this build of the operator library has no CUDA kernels; build it with a CUDA toolkit";
@@ -105,9 +111,9 @@ std::optional<Enum> find(const std::array<const char*, count>& names, const std:
 
 }  // namespace
 
-const char* name_of(Op op) { return kOps[static_cast<size_t>(op)]; }
+const char* name_of(Op op) { return kOpNames[static_cast<size_t>(op)]; }
 const char* name_of(Backend backend) { return kBackendNames[static_cast<size_t>(backend)]; }
-std::optional<Op> op_named(const std::string& name) { return find<Op>(kOps, name); }
+std::optional<Op> op_named(const std::string& name) { return find<Op>(kOpNames, name); }
 std::optional<Backend> backend_named(const std::string& name) {
   return find<Backend>(kBackendNames, name);
 }

@@ -15,6 +15,7 @@ namespace deform::ops {
 
 enum class Op : int { kMsda, kAttn, kConv };
 enum class Backend : int { kCuda, kJit, kCpu, kEager };
+constexpr int kOps = 3;
 constexpr int kBackends = 4;
 
 const char* name_of(Op op);
@@ -51,6 +52,7 @@ struct Capabilities {
   std::vector<KernelTarget> cuda_targets;  // empty: built without a CUDA compiler
   std::string jit_missing;                 // why nothing can be compiled at run time; empty: it can
   std::array<bool, kBackends> disabled = {};  // by name, through enable_backend
+  std::array<bool, kOps> left_out = {};       // operators that were built without CUDA kernels
 };
 
 struct Rejection {

@@ -30,6 +30,26 @@ std::vector<KernelTarget> compiled_targets() {
   return targets;
 }
 
+#ifdef DEFORM_WITH_CUDA
+constexpr std::array<bool, kOps> kLeftOut = {
+#ifdef DEFORM_CUDA_MSDA
+    false,
+#else
+    true,
+#endif
+#ifdef DEFORM_CUDA_ATTN
+    false,
+#else
+    true,
+#endif
+#ifdef DEFORM_CUDA_CONV
+    false,
+#else
+    true,
+#endif
+};
+#endif
+
 // Which backends enable_backend has taken away, and how often that changed.
 struct Disabled {
   std::array<std::atomic<bool>, kBackends> backend{};
@@ -117,6 +137,9 @@ Capabilities process_capabilities() {
   static const std::vector<KernelTarget> targets = compiled_targets();
   Capabilities capabilities{targets, jit_missing(), {}};
   for (size_t i = 0; i < kBackends; ++i) capabilities.disabled[i] = disabled().backend[i];
+#ifdef DEFORM_WITH_CUDA
+  capabilities.left_out = kLeftOut;
+#endif
   return capabilities;
 }
 

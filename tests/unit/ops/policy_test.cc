@@ -97,6 +97,21 @@ TEST(Policy, OfAGpuBelowEveryBackendListsEachReason) {
             "  jit: needs SM 7.5 or later, but the GPU has SM 7.0");
 }
 
+TEST(Policy, OperatorBuiltWithoutCudaKernelsHasNeitherBackend) {
+  Capabilities capabilities = everything();
+  capabilities.left_out[static_cast<size_t>(Op::kAttn)] = true;
+  Call call = call_on(90);
+  EXPECT_EQ(chosen(resolve(call, capabilities)), "cuda");
+  call.op = Op::kAttn;
+  const Resolution resolution = resolve(call, capabilities);
+  EXPECT_EQ(chosen(resolution), "none");
+  ASSERT_EQ(resolution.rejected.size(), 2u);
+  for (const Rejection& rejection : resolution.rejected) {
+    EXPECT_EQ(rejection.reason,
+              "this build leaves out the CUDA kernels of attn (DEFORM_EXTENSIONS)");
+  }
+}
+
 TEST(Policy, WithCudaDisabledTakesJitAndSaysWhy) {
   Capabilities capabilities = everything();
   capabilities.disabled[static_cast<size_t>(Backend::kCuda)] = true;

@@ -14,7 +14,7 @@
 
 namespace deform::ops {
 
-#ifdef DEFORM_WITH_CUDA
+#ifdef DEFORM_CUDA_ATTN
 namespace {
 
 // REQUIRES: both tensors are contiguous.
@@ -113,9 +113,10 @@ AttnGradients attn_backward_jit(const at::Tensor& grad_output, const at::Tensor&
 #else
 
 at::Tensor attn_cuda(const at::Tensor& value, const at::Tensor&, const AttnParameters& p) {
-  TORCH_CHECK(false, p.name(), ": value is on ", value.device(),
-              ", but this build of the operator library has no CUDA kernels; build it with a CUDA "
-              "toolkit, or call the operator of the same name in deform_eager");
+  TORCH_CHECK(
+      false, p.name(), ": value is on ", value.device(),
+      ", but this build of the operator library has no CUDA kernels for it; build it with a "
+      "CUDA toolkit, or call the operator of the same name in deform_eager");
 }
 
 AttnGradients attn_backward_cuda(const at::Tensor&, const at::Tensor& value,

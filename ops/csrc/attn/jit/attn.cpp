@@ -21,7 +21,7 @@ KernelList attn_kernels(int64_t kernel_h, int64_t kernel_w, int64_t group_dims, 
                               {"group_dims", group_dims},
                               {"the number of points", kernel_h * kernel_w - dropped}});
   check_kernel_dtypes("attn", {{"value", value}, {"offset_mask", offset_mask}});
-#ifdef DEFORM_WITH_CUDA
+#ifdef DEFORM_CUDA_ATTN
   // One output of one group; null stands for arrays that are aligned, as those of tensors are.
   AttnParameters p{kernel_h, kernel_w,     1,          1,   0,           0,      1,
                    1,        /*groups=*/1, group_dims, 1.0, drop_center, softmax};
@@ -44,7 +44,7 @@ KernelList attn_kernels(int64_t kernel_h, int64_t kernel_w, int64_t group_dims, 
   }
   return wanted.list();
 #else
-  TORCH_CHECK(false, "KernelNotProvidedError: attn: ", jit_missing());
+  TORCH_CHECK(false, "KernelNotProvidedError: attn: this build has no CUDA kernels for it");
 #endif
 }
 

@@ -13,7 +13,7 @@
 
 namespace deform::ops {
 
-#ifdef DEFORM_WITH_CUDA
+#ifdef DEFORM_CUDA_CONV
 namespace {
 
 // What a grid's second and third dimension hold.
@@ -167,9 +167,10 @@ ConvGradients conv_backward_jit(const at::Tensor& grad_output, const at::Tensor&
 
 at::Tensor conv_cuda(const at::Tensor& value, const at::Tensor&, const std::optional<at::Tensor>&,
                      const at::Tensor&, const std::optional<at::Tensor>&, const ConvGeometry&) {
-  TORCH_CHECK(false, "conv: value is on ", value.device(),
-              ", but this build of the operator library has no CUDA kernels; build it with a CUDA "
-              "toolkit, or call the operator of the same name in deform_eager");
+  TORCH_CHECK(
+      false, "conv: value is on ", value.device(),
+      ", but this build of the operator library has no CUDA kernels for it; build it with a "
+      "CUDA toolkit, or call the operator of the same name in deform_eager");
 }
 
 ConvGradients conv_backward_cuda(const at::Tensor&, const at::Tensor& value,

@@ -30,7 +30,7 @@ KernelList conv_kernels(int64_t kernel_h, int64_t kernel_w, int64_t channels, in
               " with offset_groups=", offset_groups);
   check_kernel_dtypes("conv",
                       {{"value", value}, {"offset", offset}, {"mask", mask.value_or(value)}});
-#ifdef DEFORM_WITH_CUDA
+#ifdef DEFORM_CUDA_CONV
   // Null stands for arrays that are aligned, as those of tensors are.
   alignas(16) static const char some_mask = 0;
   kernels::ConvCudaArguments arguments{};
@@ -54,7 +54,7 @@ KernelList conv_kernels(int64_t kernel_h, int64_t kernel_w, int64_t channels, in
   }
   return wanted.list();
 #else
-  TORCH_CHECK(false, "KernelNotProvidedError: conv: ", jit_missing());
+  TORCH_CHECK(false, "KernelNotProvidedError: conv: this build has no CUDA kernels for it");
 #endif
 }
 

@@ -15,7 +15,7 @@
 
 namespace deform::ops {
 
-#ifdef DEFORM_WITH_CUDA
+#ifdef DEFORM_CUDA_MSDA
 namespace {
 
 // Operands made contiguous. Checks what a launch needs to be true of them, and the level table's
@@ -158,9 +158,10 @@ MsdaGradients msda_backward_jit(const at::Tensor& grad_output, const at::Tensor&
 
 at::Tensor msda_cuda(const at::Tensor& value, const at::Tensor&, const at::Tensor&,
                      const at::Tensor&, const at::Tensor&, const MsdaOptions& options) {
-  TORCH_CHECK(false, options.name(), ": value is on ", value.device(),
-              ", but this build of the operator library has no CUDA kernels; build it with a CUDA "
-              "toolkit, or call the operator of the same name in deform_eager");
+  TORCH_CHECK(
+      false, options.name(), ": value is on ", value.device(),
+      ", but this build of the operator library has no CUDA kernels for it; build it with a "
+      "CUDA toolkit, or call the operator of the same name in deform_eager");
 }
 
 MsdaGradients msda_backward_cuda(const at::Tensor&, const at::Tensor& value,

@@ -15,7 +15,7 @@ KernelList msda_kernels(int64_t channels, int64_t levels, int64_t points, at::Sc
                         bool backward, bool fp32acc, int64_t sm) {
   check_kernel_sizes("msda", {{"channels", channels}, {"levels", levels}, {"points", points}});
   check_kernel_dtypes("msda", {{"value", value}, {"locations", locations}, {"weights", weights}});
-#ifdef DEFORM_WITH_CUDA
+#ifdef DEFORM_CUDA_MSDA
   // One query of one head; null stands for arrays that are aligned, as those of tensors are.
   kernels::MsdaCudaArguments arguments{};
   arguments.batch = arguments.queries = arguments.heads = 1;
@@ -37,7 +37,7 @@ KernelList msda_kernels(int64_t channels, int64_t levels, int64_t points, at::Sc
   }
   return wanted.list();
 #else
-  TORCH_CHECK(false, "KernelNotProvidedError: msda: ", jit_missing());
+  TORCH_CHECK(false, "KernelNotProvidedError: msda: this build has no CUDA kernels for it");
 #endif
 }
 
