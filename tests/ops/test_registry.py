@@ -21,6 +21,7 @@ from deform_ops.registry import (
     CallContext,
     Method,
     Resolution,
+    conv,
     enable_backend,
     msda,
     selection,
@@ -122,6 +123,33 @@ def test_backend_as_text_is_refused():
             function(*draw(CASE), backend="cpu")
     with pytest.raises(TypeError, match="must be a deform_ops.registry.Backend"):
         msda.load("cpu")
+
+
+def test_bounded_forms_of_conv_give_the_same_result(device):
+    operands, options = CALLS[2].draw(device)
+    expected = conv.reference(*operands, **options)
+    value, offset, weight = operands
+    for bound in ({"max_bytes": 1 << 14}, {"lean": True}, {"max_bytes": 1 << 14, "lean": True}):
+        for backend in (None, Backend.EAGER):
+            result = conv(*operands, **options, **bound, backend=backend)
+            assert_accurate(result, expected, torch.float32)
+    for first in (0, 2):
+        rows = conv(value, offset[:, first : first + 2], weight, **options, row0=first)
+        assert_accurate(rows, expected[:, first : first + 2], torch.float32)
+
+
+@pytest.mark.parametrize("bound", [{"max_bytes": 1 << 20}, {"row0": 1}, {"lean": True}], ids=str)
+def test_bounded_forms_of_conv_are_one_backends_alone(bound):
+    operands, options = CALLS[2].draw(torch.device("cpu"))
+    (name,) = bound
+    with pytest.raises(ValueError, match=f"conv: {name}: only .*EAGER.* not .*CPU"):
+        conv(*operands, **options, **bound, backend=Backend.CPU)
+
+
+def test_bound_that_is_too_small_says_the_least(device):
+    operands, options = CALLS[2].draw(device)
+    with pytest.raises(RuntimeError, match=r"max_bytes must be at least \d+ for these"):
+        conv(*operands, **options, max_bytes=1)
 
 
 def test_wrong_operand_is_named_whether_run_or_resolved():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from deform_ops.errors import KernelNotProvidedError
 from deform_ops.geometry import Pair, pair
-from deform_ops.registry.backend import Backend
+from deform_ops.library import has_library
+from deform_ops.registry.backend import Backend, check_backend
 from deform_ops.registry.operator import Call, LoadedBackend, Operator, run_reference
 from deform_ops.registry.selection import CallContext, Resolution, select_backend
 
@@ -40,11 +42,23 @@ class Conv(Operator):
         offset_groups: parts of the input channels with offsets of their own.
         backend: who computes; None takes the policy's first candidate that can.
 
+    A call may ask for the form in tensor operations that bounds its memory, which is
+    :attr:`Backend.EAGER`'s alone:
+
+    Args:
+        max_bytes: what all scratch together, the result aside, stays within: outputs are computed
+            in tiles of rows, and of columns where one row is too much. None: all at once.
+        row0: ``offset`` and ``mask`` hold only the output's rows from this one on, as many as they
+            are high, and so does the result: a caller streams a large output.
+        lean: only minimum and maximum arithmetic and look-ups in embeddings, which converters for
+            mobile runtimes lower; H*W*offset_groups at most 2**24.
+
     Returns:
         (B, Ho, Wo, Cout) of ``value``'s type.
 
     Raises:
         RuntimeError: on operands that don't fit together, naming the one at fault.
+        ValueError: if ``max_bytes``, ``row0`` or ``lean`` is given and another ``backend`` named.
         NoBackendError: if no candidate, or not the ``backend`` asked for, can run the call.
     """
 
@@ -66,9 +80,15 @@ class Conv(Operator):
         groups: int = 1,
         offset_groups: int = 1,
         backend: Backend | None = None,
+        max_bytes: int | None = None,
+        row0: int | None = None,
+        lean: bool = False,
     ) -> Tensor:
         """Runs the operator; see the class."""
         geometry = (stride, padding, dilation)
+        if max_bytes is not None or row0 is not None or lean:
+            call = _bind(value, offset, weight, bias, mask, geometry, groups, offset_groups)
+            return _run_bounded(call, backend, max_bytes, row0, lean)
         if backend is not None and torch.is_autocast_enabled(value.device.type):
             # A backend's own operator takes its operands as they are.
             dtype = torch.get_autocast_dtype(value.device.type)
@@ -158,6 +178,20 @@ class Conv(Operator):
             *sizes, outputs, *types, backward, sm, gpu.multi_processor_count
         )
         return found
+
+
+def _run_bounded(
+    call: Call, backend: Backend | None, max_bytes: int | None, row0: int | None, lean: bool
+) -> Tensor:
+    check_backend(backend)
+    given = {"max_bytes": max_bytes is not None, "row0": row0 is not None, "lean": lean}
+    names = ", ".join(name for name, is_given in given.items() if is_given)
+    if backend not in (None, Backend.EAGER):
+        raise ValueError(f"conv: {names}: only {Backend.EAGER!r} takes it, not {backend!r}")
+    if not has_library():
+        raise KernelNotProvidedError(f"conv: {names}: the form is in the operator library")
+    result: Tensor = torch.ops.deform_eager.conv(*call.arguments, max_bytes, row0 or 0, lean)
+    return result
 
 
 def _bind(
