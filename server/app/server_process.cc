@@ -54,10 +54,11 @@ absl::Status ServerProcess::Start() {
                           rpc::Server::Start(grpc_options, &predictor_, clock_, &metrics_));
   http::AdminServer::Options admin_options{.host = config_.admin_address.host,
                                            .port = config_.admin_address.port};
-  DEFORM_ASSIGN_OR_RETURN(
-      admin_server_,
-      http::AdminServer::Start(admin_options, {&metrics_.registry(), &process_metrics_},
-                               [this] { return WhyNotReady(); }));
+  std::vector<const prometheus::Collectable*> metrics{&metrics_.registry(), &process_metrics_};
+  if (loader_->metrics() != nullptr) metrics.push_back(loader_->metrics());
+  DEFORM_ASSIGN_OR_RETURN(admin_server_,
+                          http::AdminServer::Start(admin_options, std::move(metrics),
+                                                   [this] { return WhyNotReady(); }));
   DEFORM_RETURN_IF_ERROR(WritePortsFile());
   base::Log(base::LogLevel::kInfo, "listening",
             {{"grpc_host", config_.grpc_address.host},

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model.h"
 #include "engine/package_manifest.h"
+#include "prometheus/collectable.h"
 
 namespace deform::engine {
 
@@ -21,6 +22,9 @@ class ModelLoader {
   virtual absl::StatusOr<std::unique_ptr<Model>> Load(const PackageManifest& manifest,
                                                       const std::string& folder,
                                                       const std::string& device) = 0;
+
+  // What loaded models count beside the server, for /metrics; null: nothing. Lives as long as this.
+  virtual const prometheus::Collectable* metrics() const { return nullptr; }
 };
 
 }  // namespace deform::engine

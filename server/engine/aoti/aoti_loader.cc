@@ -13,6 +13,7 @@
 #include "base/logging.h"
 #include "engine/aoti/aoti_model.h"
 #include "engine/aoti/artifact_fit.h"
+#include "engine/aoti/backend_fallbacks.h"
 #include "engine/aoti/cuda_driver.h"
 #include "engine/aoti/network_archive.h"
 #include "engine/aoti/operators.h"
@@ -63,6 +64,8 @@ class AotiLoader final : public ModelLoader {
         absl::StrCat("no artifact runs on ", device, ": ", absl::StrJoin(passed_over, "; ")));
   }
 
+  const prometheus::Collectable* metrics() const override { return &fallbacks_; }
+
  private:
   static absl::StatusOr<Host> DescribeHost(int device_index) {
     Host host{.device = "cpu",
@@ -112,6 +115,7 @@ class AotiLoader final : public ModelLoader {
                {"passed_over", absl::StrJoin(passed_over, "; ")}});
   }
 
+  const BackendFallbacks fallbacks_;
   std::mutex mutex_;
 };
 
