@@ -22,6 +22,27 @@ bool IsFloat(const engine::Tensor& tensor, size_t rank) {
          tensor.element_count() > 0;
 }
 
+bool HoldsNan(const engine::Tensor& tensor) {
+  const float* const values = tensor.data_as<float>();
+  const auto count = static_cast<int64_t>(tensor.element_count());
+  constexpr int64_t kAtOnce = 4096;  // without a branch for each
+  for (int64_t begin = 0; begin < count; begin += kAtOnce) {
+    const int64_t end = std::min(begin + kAtOnce, count);
+    int found = 0;
+    for (int64_t i = begin; i < end; ++i) found |= values[i] != values[i];
+    if (found != 0) return true;
+  }
+  return false;
+}
+
+// What such numbers come to in a comparison is nobody's answer.
+absl::Status CheckNumbers(absl::Span<const engine::Tensor> outputs) {
+  for (const engine::Tensor& output : outputs) {
+    if (HoldsNan(output)) return absl::InternalError("the network's outputs hold NaN");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Mask2FormerOutputs> ReadMask2FormerOutputs(
     const engine::PackageManifest& manifest, absl::Span<const engine::Tensor> outputs) {
   if (outputs.size() != 2 || !IsFloat(outputs[0], 2) || !IsFloat(outputs[1], 3))
@@ -31,6 +52,7 @@ absl::StatusOr<Mask2FormerOutputs> ReadMask2FormerOutputs(
   if (classes[0] != manifest.num_queries || classes[1] != manifest.num_classes + 1 ||
       manifest.num_classes < 1 || masks[0] != classes[0])
     return UnexpectedOutputs();
+  DEFORM_RETURN_IF_ERROR(CheckNumbers(outputs));
   return Mask2FormerOutputs{.class_logits = outputs[0].data_as<float>(),
                             .mask_logits = outputs[1].data_as<float>(),
                             .queries = manifest.num_queries,
@@ -48,6 +70,7 @@ absl::StatusOr<DetectionOutputs> ReadDetectionOutputs(const engine::PackageManif
   if (logits[0] != manifest.num_queries || logits[1] != manifest.num_classes ||
       boxes[0] != logits[0] || boxes[1] != 4)
     return UnexpectedOutputs();
+  DEFORM_RETURN_IF_ERROR(CheckNumbers(outputs));
   return DetectionOutputs{.logits = outputs[0].data_as<float>(),
                           .boxes = outputs[1].data_as<float>(),
                           .queries = manifest.num_queries,

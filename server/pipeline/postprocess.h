@@ -59,7 +59,8 @@ struct SegmentationResult {
 // outputs: mask2former class_queries_logits [Q, C+1], masks_queries_logits [Q, h, w];
 //          deformable_detr logits [Q, C], pred_boxes [Q, 4] as cx, cy, w, h in [0, 1].
 // The rules are in docs/postprocessing.md; compat kHuggingFace reproduces the processors of
-// Hugging Face transformers. INTERNAL when outputs don't have these shapes. Thread-safe.
+// Hugging Face transformers. INTERNAL when outputs don't have these shapes, or hold NaN.
+// Thread-safe.
 absl::StatusOr<SegmentationResult> Postprocess(const engine::PackageManifest& manifest,
                                                absl::Span<const engine::Tensor> outputs,
                                                const PictureGeometry& geometry,

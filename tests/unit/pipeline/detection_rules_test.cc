@@ -120,15 +120,20 @@ TEST(DetectionTest, PaddingThatTheNetworkIsNotToldOfIsTakenOut) {
   EXPECT_NEAR(first().height, 32, 1e-3);
 }
 
-TEST(DetectionTest, NotANumberIsNeverFound) {
-  Detector detector = ThreeBoxes(5);
-  detector.outputs[0] =
-      MakeTensor({3, 5}, std::vector<float>(15, std::numeric_limits<float>::quiet_NaN()));
-  for (const Compat compat : {Compat::kDefault, Compat::kHuggingFace}) {
-    EXPECT_THAT(Answer(detector.manifest, detector.outputs, detector.geometry,
-                       {.task = Task::kDetection, .compat = compat})
-                    .segments,
-                IsEmpty());
+TEST(DetectionTest, NotANumberIsAnInternalError) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const size_t output : {0, 1}) {
+    Detector detector = ThreeBoxes(5);
+    const std::vector<int64_t> shape = detector.outputs[output].shape();
+    detector.outputs[output] =
+        MakeTensor(shape, std::vector<float>(static_cast<size_t>(shape[0] * shape[1]), kNan));
+    for (const Compat compat : {Compat::kDefault, Compat::kHuggingFace}) {
+      EXPECT_EQ(Postprocess(detector.manifest, detector.outputs, detector.geometry,
+                            {.task = Task::kDetection, .compat = compat})
+                    .status()
+                    .code(),
+                absl::StatusCode::kInternal);
+    }
   }
 }
 

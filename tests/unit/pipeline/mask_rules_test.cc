@@ -245,22 +245,26 @@ TEST(NothingFoundTest, IsAnAnswerOfThePicturesSize) {
   }
 }
 
-TEST(BrokenNetworkTest, NotANumberIsNeverFound) {
+TEST(BrokenNetworkTest, NotANumberIsAnInternalErrorInEveryTask) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const Network network = TwoQueries();
   const engine::PackageManifest manifest = network.Manifest(96, 96);
-  const std::vector<engine::Tensor> outputs = {
-      MakeTensor({2, 3}, std::vector<float>(6, kNan)),
-      MakeTensor({2, 96, 96}, std::vector<float>(2 * 96 * 96, kNan))};
+  const std::vector<engine::Tensor> good = network.Outputs();
+  std::vector<float> masks(2 * 96 * 96, 0.f);
+  masks.back() = kNan;
+  const std::vector<engine::Tensor> bad_class = {
+      MakeTensor({2, 3}, {1.f, 2.f, 3.f, 1.f, kNan, 0.f}), good[1]};
+  const std::vector<engine::Tensor> bad_mask = {good[0], MakeTensor({2, 96, 96}, masks)};
   for (const Compat compat : {Compat::kDefault, Compat::kHuggingFace}) {
-    for (const Task task : {Task::kInstance, Task::kPanoptic}) {
-      EXPECT_THAT(
-          Answer(manifest, outputs, Geometry(manifest, 37, 53), {.task = task, .compat = compat})
-              .segments,
-          IsEmpty());
+    for (const Task task : {Task::kInstance, Task::kSemantic, Task::kPanoptic}) {
+      for (const auto& outputs : {bad_class, bad_mask}) {
+        const absl::Status status = Postprocess(manifest, outputs, Geometry(manifest, 37, 53),
+                                                {.task = task, .compat = compat})
+                                        .status();
+        EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+        EXPECT_EQ(status.message(), "the network's outputs hold NaN");
+      }
     }
-    (void)Answer(manifest, outputs, Geometry(manifest, 37, 53),
-                 {.task = Task::kSemantic, .compat = compat});
   }
 }
 
