@@ -4,14 +4,21 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <mutex>
+#include <utility>
 
 namespace deform::ops {
 namespace {
 
+struct Kind {
+  Fallback fallback;
+  std::atomic<int64_t> calls = 0;
+};
+
 struct Counted {
   std::mutex mutex;
-  std::vector<Fallback> fallbacks;  // a handful: one for each reason there was
+  std::deque<Kind> kinds;  // a handful, one for each reason there was; none is ever moved
 };
 
 Counted& counted() {
@@ -24,38 +31,47 @@ bool warnings_wanted() {
   return setting == nullptr || std::strcmp(setting, "0") != 0;
 }
 
-// Whether this is the first of its kind.
-bool count(const Fallback& fallback) {
+// The count of this kind, and whether it is new.
+std::pair<std::atomic<int64_t>*, bool> find(const Fallback& fallback) {
   const std::lock_guard<std::mutex> lock(counted().mutex);
-  for (Fallback& known : counted().fallbacks) {
+  for (Kind& kind : counted().kinds) {
+    const Fallback& known = kind.fallback;
     if (known.op == fallback.op && known.from == fallback.from && known.to == fallback.to &&
         known.reason == fallback.reason) {
-      ++known.calls;
-      return false;
+      return {&kind.calls, false};
     }
   }
-  counted().fallbacks.push_back(fallback);
-  counted().fallbacks.back().calls = 1;
-  return true;
+  Kind& added = counted().kinds.emplace_back();
+  added.fallback = fallback;
+  return {&added.calls, true};
 }
 
 }  // namespace
 
-void record_fallback(Op op, const Resolution& resolution) {
+std::atomic<int64_t>& record_fallback(Op op, const Resolution& resolution) {
   Fallback fallback{name_of(op), name_of(resolution.rejected.front().backend),
                     name_of(*resolution.backend), resolution.rejected.front().reason};
   for (size_t i = 1; i < resolution.rejected.size(); ++i) {
     const Rejection& rejected = resolution.rejected[i];
     fallback.reason += std::string("; ") + name_of(rejected.backend) + ": " + rejected.reason;
   }
-  if (!count(fallback) || !warnings_wanted()) return;
-  TORCH_WARN("BackendFallbackWarning: ", fallback.op, " runs on ", fallback.to, ", not on ",
-             fallback.from, ": ", fallback.reason);
+  const auto [calls, is_new] = find(fallback);
+  ++*calls;
+  if (is_new && warnings_wanted()) {
+    TORCH_WARN("BackendFallbackWarning: ", fallback.op, " runs on ", fallback.to, ", not on ",
+               fallback.from, ": ", fallback.reason);
+  }
+  return *calls;
 }
 
 std::vector<Fallback> fallbacks() {
   const std::lock_guard<std::mutex> lock(counted().mutex);
-  return counted().fallbacks;
+  std::vector<Fallback> all;
+  for (const Kind& kind : counted().kinds) {
+    all.push_back(kind.fallback);
+    all.back().calls = kind.calls;
+  }
+  return all;
 }
 
 }  // namespace deform::ops

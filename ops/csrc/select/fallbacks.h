@@ -1,6 +1,7 @@
 // Calls that didn't get their first choice of backend: counted, and warned of once for each reason.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,9 +20,10 @@ struct Fallback {
 };
 
 // Counts the call and, the first time for this op, choice and reason, issues a torch warning that
-// starts with "BackendFallbackWarning", unless DEFORM_FALLBACK_WARNINGS=0. REQUIRES: something was
+// starts with "BackendFallbackWarning", unless DEFORM_FALLBACK_WARNINGS=0. Returns the count, for
+// later calls that are known to be of the same kind; it stays for good. REQUIRES: something was
 // rejected and something chosen. Thread-safe.
-void record_fallback(Op op, const Resolution& resolution);
+std::atomic<int64_t>& record_fallback(Op op, const Resolution& resolution);
 
 // All that record_fallback has counted in this process. Thread-safe.
 std::vector<Fallback> fallbacks();

@@ -61,12 +61,14 @@ Disabled& disabled() {
   return flags;
 }
 
-// Choices that need no word, remembered by each thread: a call costs one look instead of a
-// resolution. Whatever the policy comes to look at has to become part of the key.
+// Choices, remembered by each thread: a call costs one look instead of a resolution. Whatever the
+// policy comes to look at has to become part of the key.
 struct Remembered {
   uint64_t key = 0;
   uint32_t changes = 0;
   Backend backend = Backend::kCpu;
+  std::atomic<int64_t>* fallbacks =
+      nullptr;  // the count of calls like this; null: the first choice
 };
 
 uint64_t key_of(Op op, const at::Tensor& value, bool training) {
@@ -149,7 +151,10 @@ Backend select_backend(Op op, const at::Tensor& value, int64_t channels, int64_t
   const uint64_t key = key_of(op, value, training);
   const uint32_t changes = disabled().changes;
   Remembered& remembered = memory[(key * 0x9e3779b97f4a7c15u) >> 60];
-  if (remembered.key == key && remembered.changes == changes) return remembered.backend;
+  if (remembered.key == key && remembered.changes == changes) {
+    if (remembered.fallbacks != nullptr) ++*remembered.fallbacks;
+    return remembered.backend;
+  }
 
   const Call call{op,
                   value.device().type(),
@@ -162,11 +167,9 @@ Backend select_backend(Op op, const at::Tensor& value, int64_t channels, int64_t
   const Resolution resolution = resolve(call, process_capabilities());
   TORCH_CHECK_NOT_IMPLEMENTED(resolution.backend,
                               "NoBackendError: ", describe_failure(call, resolution));
-  if (resolution.rejected.empty()) {
-    remembered = {key, changes, *resolution.backend};
-  } else {
-    record_fallback(op, resolution);
-  }
+  std::atomic<int64_t>* const fallbacks =
+      resolution.rejected.empty() ? nullptr : &record_fallback(op, resolution);
+  remembered = {key, changes, *resolution.backend, fallbacks};
   return *resolution.backend;
 }
 

@@ -116,6 +116,8 @@ def _compile(op: str, calls: Iterable[tuple[object, ...]]) -> Iterator[PackedKer
 
 def _kernel_size(text: str) -> tuple[int, int]:
     height, _, width = text.partition("x")
+    if not (height + width).isdecimal():
+        raise argparse.ArgumentTypeError(f"must be like 3x3, but is {text}")
     return int(height), int(width or height)
 
 
